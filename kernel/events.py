@@ -1,0 +1,416 @@
+"""Everything that can happen in a session, as one tagged union.
+
+A *fact* is durable and folds into the state; the facts make up the log. A *signal* is for
+watching and need not be stored. Tags are written out, because they are what stored logs hold.
+
+Every event has ``seq`` and ``run_id``. Facts number a session densely from 1; a signal carries
+the ``seq`` of the last fact and ``sub`` (1, 2, … since it). ``time`` is seconds since the epoch.
+A fact recorded while no run is active has an empty ``run_id``.
+
+Read with: ``state.py`` (what each fact does), ``docs/design.md`` (the table).
+"""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from .limits import Limits
+from .messages import Content, ContextItem, Message, Usage
+
+
+class AppMessage:
+    """An application message inside a fact: its registered kind and the message itself."""
+
+    __slots__ = ("kind", "value")
+
+    def __init__(self, kind: str, value: Any) -> None:
+        self.kind = kind
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AppMessage) and (self.kind, self.value) == (other.kind, other.value)
+
+    __hash__ = None  # type: ignore[assignment]  # the message may be unhashable
+
+    def __repr__(self) -> str:
+        return f"AppMessage({self.kind!r}, {self.value!r})"
+
+
+class Stored(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """A message as facts carry it: ``message`` is what the model would see (None: nothing),
+    ``app`` the application's own form where it has one."""
+
+    message: Message | None = None
+    app: AppMessage | None = None
+
+
+# --- facts -------------------------------------------------------------------------------------
+
+
+class _Fact(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
+    """The header all facts share."""
+
+    seq: int = 0
+    time: float = 0.0
+    run_id: str = ""
+
+
+class AgentStart(_Fact, tag="agent_start"):
+    """A run begins. ``cause``: prompt, continue, resume, inject.
+
+    ``tools``, ``options`` and ``system`` are hashes; ``blobs`` holds the contents that this
+    session has not stored yet. ``history`` are the messages the session begins with.
+    """
+
+    session: str = ""
+    agent: str = ""
+    cause: str = "prompt"
+    limits: Limits = Limits()
+    model: str = ""
+    tools: str = ""
+    options: str = ""
+    system: str = ""
+    blobs: dict[str, Any] = {}
+    history: tuple[Stored, ...] = ()
+
+
+class TurnStart(_Fact, tag="turn_start"):
+    """A turn (one reply and its calls) begins; ``index`` counts from 1 within the run."""
+
+    index: int
+
+
+class TurnEnd(_Fact, tag="turn_end"):
+    """The turn is complete: its reply and all results are in, or the run ends in it."""
+
+    index: int
+
+
+class MessageEnd(_Fact, tag="message_end"):
+    """A message is committed to the transcript.
+
+    A plain tool result only names its call (role ``tool``, ``tool_call_id``, no content): the
+    content is in that call's ``tool_exec_end``; the transcript holds the whole message.
+    ``message`` is None for an application message that the model never sees. ``queue_id`` names
+    the queued message this one was.
+    """
+
+    id: str
+    message: Message | None = None
+    app: AppMessage | None = None
+    queue_id: str = ""
+
+
+class ContextProjected(_Fact, tag="context_projected"):
+    """What the next model call sees, as a change to the projection at fact ``base``.
+
+    The view is the first ``keep`` messages of the base view and then ``append``: message ids, or
+    whole messages that exist in this view only. ``fingerprint`` chains over the lowered and
+    repaired request. ``tokens`` is the context manager's count, None where it counts none.
+    ``items`` are the context items of the appended messages.
+    """
+
+    base: int = 0
+    keep: int = 0
+    append: tuple[str | Stored, ...] = ()
+    tools: str = ""
+    options: str = ""
+    system: str = ""
+    messages: int = 0
+    tokens: int | None = None
+    items: tuple[ContextItem, ...] = ()
+    fingerprint: str = ""
+
+
+class ContextCompacting(_Fact, tag="context_compacting"):
+    """A context strategy is about to rewrite, or to call a model for it."""
+
+    reason: str
+    plan: str = ""
+
+
+class Replaced(Struct, frozen=True, gc=False, kw_only=True):
+    """A range of committed messages, by the ids of its first and last."""
+
+    first: str
+    last: str
+
+
+class ContextCompacted(_Fact, tag="context_compacted"):
+    """What a rewrite did. Where ``committed``, ``messages`` stand for ``replaced`` from now on."""
+
+    committed: bool = False
+    reason: str = ""
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    messages_before: int = 0
+    messages_after: int = 0
+    messages: tuple[Stored, ...] = ()
+    replaced: Replaced | None = None
+
+
+class ModelResponse(_Fact, tag="model_response"):
+    """A model call ended, whatever came of it; the only event whose usage folds into totals.
+
+    ``error_kind`` is empty for a reply. ``attempt`` counts from 1 within the turn. ``purpose``:
+    reply, compaction, …; ``source``: model, hook.
+    """
+
+    model: str = ""
+    usage: Usage = Usage()
+    stop_reason: str = ""
+    error_kind: str = ""
+    attempt: int = 1
+    first_token_s: float | None = None
+    total_s: float = 0.0
+    purpose: str = "reply"
+    source: str = "model"
+    response_id: str = ""
+    message_id: str = ""
+
+
+class RetryEvent(_Fact, tag="retry"):
+    """The call failed and is tried again after ``delay_s``; ``attempt`` of ``limit`` retries."""
+
+    attempt: int
+    limit: int
+    delay_s: float
+    error_kind: str
+    message: str = ""
+
+
+class ToolExecStart(_Fact, tag="tool_exec_start"):
+    """A call's turn has come; ``args`` are those the model asked for."""
+
+    call_id: str
+    tool: str
+    label: str = ""
+    args: dict[str, Any] = {}
+
+
+class ApprovalRequested(_Fact, tag="approval_requested"):
+    """These calls wait for a person."""
+
+    call_ids: tuple[str, ...]
+    reason: str = ""
+
+
+class ApprovalDecided(_Fact, tag="approval_decided"):
+    """A person decided on a call: ``approved``, by whom, with which arguments if changed."""
+
+    call_id: str
+    approved: bool
+    by: str = ""
+    reason: str = ""
+    args: dict[str, Any] | None = None
+
+
+class ToolExecDispatch(_Fact, tag="tool_exec_dispatch"):
+    """The call runs as soon as this is durable. ``args`` only where they differ from the start's."""
+
+    call_id: str
+    idempotency_key: str = ""
+    args: dict[str, Any] | None = None
+
+
+class ToolExecEnd(_Fact, tag="tool_exec_end"):
+    """The one end of a call.
+
+    ``outcome``: ok, error, invalid, unknown_tool, denied, skipped, cancelled, disabled,
+    interrupted, unknown. ``details`` are for hosts, never for the model. ``abandoned`` says that
+    the tool did not stop when it was cancelled.
+    """
+
+    call_id: str
+    tool: str = ""
+    outcome: str = "ok"
+    content: tuple[Content, ...] = ()
+    details: dict[str, Any] = {}
+    duration_s: float = 0.0
+    abandoned: bool = False
+
+
+class QueueChanged(_Fact, tag="queue_changed"):
+    """Messages entered or left a queue.
+
+    ``lane``: prompt, steering, follow_up. ``action``: queued (with the message), taken, cleared.
+    """
+
+    lane: str
+    action: str
+    ids: tuple[str, ...]
+    message: Message | None = None
+    app: AppMessage | None = None
+
+
+class ConfigChanged(_Fact, tag="config_changed"):
+    """The run goes on under another configuration; only what changed is given."""
+
+    model: str | None = None
+    tools: str | None = None
+    options: str | None = None
+    system: str | None = None
+    limits: Limits | None = None
+    window: int | None = None
+    active_tools: tuple[str, ...] | None = None
+    blobs: dict[str, Any] = {}
+
+
+class Handoff(_Fact, tag="handoff"):
+    """Another agent takes over the conversation."""
+
+    target: str
+    source: str = ""
+    call_id: str = ""
+
+
+class ChildStarted(_Fact, tag="child_started"):
+    """A nested session began; it has its own numbering and log."""
+
+    child: str
+    agent: str = ""
+    call_id: str = ""
+
+
+class ChildEnded(_Fact, tag="child_ended"):
+    """A nested session ended; its usage is accounted in its own log."""
+
+    child: str
+    call_id: str = ""
+    end_reason: str = ""
+    usage: Usage = Usage()
+
+
+class ErrorEvent(_Fact, tag="error"):
+    """Something failed; ``kind`` is a stable label (see ``errors.py``)."""
+
+    kind: str
+    message: str = ""
+    details: dict[str, Any] = {}
+
+
+class AgentEnd(_Fact, tag="agent_end"):
+    """The one end of a run.
+
+    ``reason``: stop, max_turns, max_tool_calls, budget, aborted, error, paused, stop_guard.
+    ``usage`` is the run's.
+    """
+
+    reason: str
+    turns: int = 0
+    tool_calls: int = 0
+    tool_errors: int = 0
+    tool_skips: int = 0
+    usage: Usage = Usage()
+    pending: tuple[str, ...] = ()
+
+
+class UnknownFact(Struct, frozen=True, kw_only=True):
+    """A fact of a kind this version does not know. It keeps its bytes and changes no state."""
+
+    seq: int = 0
+    time: float = 0.0
+    run_id: str = ""
+    type: str
+    raw: bytes
+
+
+# --- signals -----------------------------------------------------------------------------------
+
+
+class _Signal(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
+    """The header all signals share."""
+
+    seq: int = 0
+    sub: int = 0
+    run_id: str = ""
+
+
+class MessageStart(_Signal, tag="message_start"):
+    """A message begins: it will be committed or discarded under this ``id``."""
+
+    role: str
+    id: str
+
+
+class MessageUpdate(_Signal, tag="message_update"):
+    """New characters of the reply. ``kind``: text, thinking, tool_call. ``index``: which block."""
+
+    delta: str
+    kind: str = "text"
+    index: int = 0
+
+
+class MessageDiscarded(_Signal, tag="message_discarded"):
+    """A message that began is not committed. ``reason``: the error kind, or aborted."""
+
+    id: str
+    reason: str = ""
+
+
+class ToolExecUpdate(_Signal, tag="tool_exec_update"):
+    """Preview or progress of a running call; only the newest need be kept."""
+
+    call_id: str
+    kind: str = "progress"
+    summary: str = ""
+    payload: dict[str, Any] = {}
+
+
+class ChildEvent(_Signal, tag="child_event"):
+    """An event of a nested session, wrapped; ``event`` is one of this union."""
+
+    child: str
+    event: Any
+    call_id: str = ""
+
+
+Fact: TypeAlias = (
+    AgentStart
+    | TurnStart
+    | TurnEnd
+    | MessageEnd
+    | ContextProjected
+    | ContextCompacting
+    | ContextCompacted
+    | ModelResponse
+    | RetryEvent
+    | ToolExecStart
+    | ApprovalRequested
+    | ApprovalDecided
+    | ToolExecDispatch
+    | ToolExecEnd
+    | QueueChanged
+    | ConfigChanged
+    | Handoff
+    | ChildStarted
+    | ChildEnded
+    | ErrorEvent
+    | AgentEnd
+    | UnknownFact
+)
+KnownFact: TypeAlias = (
+    AgentStart
+    | TurnStart
+    | TurnEnd
+    | MessageEnd
+    | ContextProjected
+    | ContextCompacting
+    | ContextCompacted
+    | ModelResponse
+    | RetryEvent
+    | ToolExecStart
+    | ApprovalRequested
+    | ApprovalDecided
+    | ToolExecDispatch
+    | ToolExecEnd
+    | QueueChanged
+    | ConfigChanged
+    | Handoff
+    | ChildStarted
+    | ChildEnded
+    | ErrorEvent
+    | AgentEnd
+)
+Signal: TypeAlias = MessageStart | MessageUpdate | MessageDiscarded | ToolExecUpdate | ChildEvent
+Event: TypeAlias = Fact | Signal

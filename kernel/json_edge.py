@@ -1,0 +1,124 @@
+"""JSON as it comes from models and tools, made safe to store and to send.
+
+Everything past this file is strict JSON: no NaN or Infinity, no lone surrogates, encodable as
+UTF-8. Structure is never guessed: text that was cut off stays invalid, because closing its
+brackets would invent a call nobody made.
+
+Read with: ``messages.py`` (``ToolCall``), ``tool_call.py`` (results), ``tests/kernel/test_json_edge.py``.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_canonical = msgspec.json.Encoder(order="sorted").encode
+
+
+class Arguments(NamedTuple):
+    """Tool arguments as parsed; ``error`` says why they could not be, and ``args`` is then ``{}``."""
+
+    args: dict[str, Any]
+    error: str | None = None
+    replaced: int = 0  # lone surrogates that became U+FFFD
+
+
+def clean_text(text: str) -> str:
+    """``text`` with each lone surrogate replaced by U+FFFD, so that it can be encoded as UTF-8."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def clean_json(value: Any) -> tuple[Any, int]:
+    """A strict-JSON copy of ``value`` and the number of lone surrogates replaced in it.
+
+    ``value`` is already made of dict, list, str, int, float, bool and None.
+
+    Raises:
+        ValueError: a number is NaN or infinite; the message names its path.
+    """
+    return _clean(value, "$")
+
+
+def _clean(value: Any, path: str) -> tuple[Any, int]:
+    match value:
+        case str():
+            found = len(_SURROGATE.findall(value))
+            return (_SURROGATE.sub("\ufffd", value) if found else value), found
+        case float() if not math.isfinite(value):
+            raise ValueError(f"{path}: {value} is not a JSON number")
+        case Mapping():
+            items = {_clean(str(k), path)[0]: _clean(v, f"{path}.{k}") for k, v in value.items()}
+            return {k: v for k, (v, _) in items.items()}, sum(n for _, n in items.values())
+        case list() | tuple():
+            parts = [_clean(v, f"{path}[{i}]") for i, v in enumerate(value)]
+            return [v for v, _ in parts], sum(n for _, n in parts)
+        case _:
+            return value, 0
+
+
+def decode_arguments(text: str) -> Arguments:
+    """Arguments of a tool call from the text a model sent; never raises.
+
+    Empty text is ``{}``. Tolerated, because the meaning is certain: raw control characters
+    inside strings, an object encoded twice (a JSON string that holds the object), lone
+    surrogates. Refused with the position: cut-off text, NaN, Infinity, numbers out of range,
+    anything that is not an object.
+    """
+    if not text.strip():
+        return Arguments({})
+    try:
+        value, replaced = _decode(text), 0
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        try:
+            value, replaced = clean_json(json.loads(text, strict=False, parse_constant=_refuse))
+        except ValueError as error:
+            return Arguments({}, clean_text(str(error)))
+        except RecursionError:
+            return Arguments({}, "nested too deeply")
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        inner = decode_arguments(value)
+        return inner._replace(replaced=inner.replaced + replaced)
+    if not isinstance(value, dict):
+        return Arguments({}, f"expected a JSON object, got {json_type(value)}")
+    return Arguments(value, None, replaced)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def json_type(value: Any) -> str:
+    """The JSON name of a value's type: ``null``, ``boolean``, ``integer``, ``number``, …"""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case Mapping():
+            return "object"
+        case list() | tuple():
+            return "array"
+        case _:
+            return type(value).__name__
+
+
+def encode_text(value: Any) -> str:
+    """``value`` as compact JSON text, keys in their own order."""
+    return _encode(value).decode()
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """``value`` (JSON or structs) as compact JSON with sorted keys: equal values, equal bytes."""
+    return _canonical(value)

@@ -1,0 +1,338 @@
+"""What the kernel asks of the outside, as small protocols and the values that cross them.
+
+Implementations live elsewhere: models in ``llm/``, tools in ``tools/``, context managers in
+``context/``, logs in ``trajectory/``. Optional abilities are protocols of their own, resolved once
+when the thing is registered, never probed in mid-run.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from msgspec import Struct, field
+
+from .events import Fact
+from .messages import AgentMessage, Content, ContextItem, Message, StopReason, Usage
+
+JSON: TypeAlias = Mapping[str, Any]
+
+# --- models ------------------------------------------------------------------------------------
+
+
+class SystemBlock(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """A part of the system prompt; ``cache`` marks the end of a cacheable prefix (a TTL or '')."""
+
+    text: str
+    cache: str | None = None
+
+
+class ToolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a model and a host are told about a tool; plain data.
+
+    ``schema`` is a JSON Schema of the arguments. The traits are MCP's hints with conservative
+    defaults: unset is not read-only and is destructive. None on ``concurrency_safe`` follows
+    ``read_only``. ``interrupt``: whether a steering message waits (block) or cancels the call.
+    """
+
+    name: str
+    description: str = ""
+    schema: dict[str, Any] = {}
+    title: str = ""
+    read_only: bool | None = None
+    concurrency_safe: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    interrupt: Literal["block", "cancel"] = "block"
+    strict: bool | None = None
+    deferred: bool = False
+    needs_approval: bool = False
+    timeout_s: float | None = None
+    max_result_bytes: int | None = None
+    meta: dict[str, Any] = {}
+
+
+class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a model is asked. None leaves a choice to the provider.
+
+    ``thinking``: off, minimal, low, medium, high, xhigh, max. ``tool_choice``: auto, none,
+    required, or a tool's name. ``response_format``: a provider-neutral JSON object. ``extra`` is
+    merged into the provider's request body. Options are recorded: they hold no secrets.
+    """
+
+    thinking: str | None = None
+    thinking_budget: int | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()
+    tool_choice: str | None = None
+    response_format: dict[str, Any] | None = None
+    cache_key: str | None = None
+    cache_last: str | None = None
+    session_id: str | None = None
+    extra: dict[str, Any] = {}
+
+
+class ModelRequest(Struct, frozen=True, kw_only=True):
+    """One call of a model: lowered, repaired messages and how to answer them.
+
+    ``messages`` is immutable and shares its prefix with the previous request of the run.
+    """
+
+    messages: Sequence[Message]
+    system: tuple[SystemBlock, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
+    options: CallOptions = field(default_factory=CallOptions)
+
+
+class TextDelta(Struct, frozen=True, gc=False):
+    """New characters of text block ``index``."""
+
+    text: str
+    index: int = 0
+
+
+class ThinkingDelta(Struct, frozen=True, gc=False):
+    """New characters of reasoning block ``index``; a signature or redacted data as they come."""
+
+    text: str = ""
+    index: int = 0
+    signature: str | None = None
+    redacted: str | None = None
+
+
+class ToolCallDelta(Struct, frozen=True, gc=False):
+    """A piece of call ``index``: its id and name once, ``args`` as new characters."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    args: str = ""
+    thought_signature: str | None = None
+
+
+class ToolCallEnd(Struct, frozen=True, gc=False):
+    """Call ``index`` is complete; one that never gets this is never run."""
+
+    index: int
+
+
+class BlockEvent(Struct, frozen=True, gc=False):
+    """A whole block at position ``index`` (an image, a provider-opaque block)."""
+
+    block: Content
+    index: int
+
+
+class StreamEnd(Struct, frozen=True, gc=False, kw_only=True):
+    """The terminal event; a stream without it is a partial stream."""
+
+    stop_reason: StopReason
+    usage: Usage = Usage()
+    model: str = ""
+    response_id: str = ""
+    metadata: dict[str, Any] = {}
+
+
+StreamEvent: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | ToolCallEnd | BlockEvent | StreamEnd
+
+
+class ChatModel(Protocol):
+    """A chat model. ``generate(model, request)`` folds the stream where one wants only the reply.
+
+    ``stream`` raises ``ModelError`` subclasses; anything else is taken for a bug of the adapter and
+    ends the run. Block indexes order the blocks of the reply.
+    """
+
+    @property
+    def name(self) -> str:
+        """``provider/model``."""
+        ...
+
+    @property
+    def supports_tools(self) -> bool: ...
+
+    def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]: ...
+
+
+# --- tools -------------------------------------------------------------------------------------
+
+
+class ToolResult(Struct, frozen=True, kw_only=True):
+    """A result with more to it than text.
+
+    ``content`` goes to the model, ``details`` to the host only. ``is_error`` tells the model that
+    the call failed without raising.
+    """
+
+    content: "str | Sequence[Content] | JSON"
+    details: dict[str, Any] = {}
+    is_error: bool = False
+
+
+class Clock(Protocol):
+    """Time, so that tests own it."""
+
+    def time(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start, never going back."""
+        ...
+
+    async def sleep(self, seconds: float, /) -> None: ...
+
+    def call_later(self, seconds: float, fn: Callable[[], None], /) -> Callable[[], None]:
+        """Call ``fn`` on the event loop after ``seconds``; returns what cancels that."""
+        ...
+
+
+class ToolContext(Protocol):
+    """What a running call knows; a parameter of this type is injected and not in the schema."""
+
+    @property
+    def call_id(self) -> str: ...
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt at this very call, and for no other."""
+        ...
+
+    @property
+    def agent(self) -> tuple[str, ...]:
+        """Names from the root agent down to this one."""
+        ...
+
+    @property
+    def run_context(self) -> JSON: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call should stop; synchronous tools poll it."""
+        ...
+
+    def progress(self, summary: str = "", /, **payload: Any) -> None:
+        """Show progress; works from any thread, keeps the newest, ignored after the end."""
+        ...
+
+
+class Tool(Protocol):
+    """Something a model can call."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def execute(self, args: JSON, ctx: ToolContext, /) -> object:
+        """The result: text, JSON, content blocks or a ``ToolResult``.
+
+        Any exception becomes an error result that the model sees; ``FatalToolError`` ends the run.
+        """
+        ...
+
+
+@runtime_checkable
+class DecidesConcurrency(Protocol):
+    """A tool whose safety to run beside others depends on the arguments."""
+
+    def concurrency_safe(self, args: JSON, /) -> bool: ...
+
+
+@runtime_checkable
+class ChecksArguments(Protocol):
+    """A tool that checks its arguments itself instead of by ``spec.schema``."""
+
+    def check_arguments(self, args: JSON, /) -> Sequence[str]:
+        """What is wrong, one line each; empty when the arguments are fine."""
+        ...
+
+
+# --- context -----------------------------------------------------------------------------------
+
+CallModel: TypeAlias = Callable[[ModelRequest, str], Awaitable[Message]]
+
+
+class Projection(Struct, frozen=True, kw_only=True):
+    """What the model shall see of the transcript, and what that costs."""
+
+    messages: Sequence[AgentMessage]
+    tokens: int | None = None
+
+
+class Compaction(Struct, frozen=True, kw_only=True):
+    """The outcome of a compaction.
+
+    ``changed`` is False when nothing could be made smaller. Where ``commit`` is set, ``messages``
+    replace the transcript's messages from id ``first`` to id ``last``.
+    """
+
+    changed: bool
+    commit: bool = False
+    messages: Sequence[AgentMessage] = ()
+    first: str = ""
+    last: str = ""
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+
+
+class ContextUsage(Struct, frozen=True, kw_only=True):
+    """How full the window is; ``percent`` of ``window``, 0 when that is unknown."""
+
+    tokens: int
+    window: int = 0
+    percent: float = 0.0
+
+
+class ContextSnapshot(Struct, frozen=True, kw_only=True):
+    """What a context manager last did, for hosts to show."""
+
+    usage: ContextUsage | None = None
+    baseline: ContextUsage | None = None
+    messages: int = 0
+    projected: int = 0
+    items: tuple[ContextItem, ...] = ()
+
+
+class ContextManager(Protocol):
+    """Decides what a model sees. One per conversation.
+
+    A projection is transient; recovery from an overflow is ``compact(view, "overflow", …)``.
+    """
+
+    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection: ...
+    async def compact(
+        self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
+    ) -> Compaction: ...
+    def sync(self, view: Sequence[AgentMessage], /) -> None: ...
+    def usage(self) -> ContextUsage | None: ...
+    def snapshot(self) -> ContextSnapshot | None: ...
+
+
+# --- storage -----------------------------------------------------------------------------------
+
+
+class EventLog(Protocol):
+    """Where the facts of one session are kept, in order.
+
+    ``append`` is synchronous, at most a page-cache write, and may be called from any thread; it
+    raises ``LogError`` and stores nothing, or stores the whole fact. ``flush`` is the durability
+    barrier, awaited before an announced effect starts.
+    """
+
+    def append(self, fact: Fact, /) -> None: ...
+    async def flush(self) -> None: ...
+    def read(self, start: int = 0, stop: int | None = None) -> AsyncIterator[Fact]:
+        """Facts with ``start < seq``, and ``seq <= stop`` where given."""
+        ...
+
+    def tail(self, start: int = 0) -> AsyncGenerator[Fact, None]:
+        """Like ``read``, then waiting for more until closed."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class BlobStore(Protocol):
+    """Large contents, stored once by hash."""
+
+    def put(self, data: bytes, /) -> str: ...
+    async def get(self, digest: str, /) -> bytes: ...

@@ -1,0 +1,167 @@
+"""Folds a model's stream events into one assistant message.
+
+Blocks keep the order of their indexes. The builder never guesses: a call without its end is kept
+as not completed, thinking keeps its signature with its text.
+
+Read with: ``ports.py`` (the events), ``model_call.py`` (the caller).
+"""
+
+from typing import Any
+
+from .json_edge import clean_text
+from .messages import Content, Message, Text, Thinking, ToolCall, make_call
+from .ports import (
+    BlockEvent,
+    ChatModel,
+    ModelRequest,
+    StreamEnd,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+)
+from .errors import PartialStreamError
+
+
+class _TextPart:
+    __slots__ = ("pieces",)
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+
+    def block(self) -> Content | None:
+        text = clean_text("".join(self.pieces))
+        return Text(text) if text else None
+
+
+class _ThinkingPart:
+    __slots__ = ("pieces", "redacted", "signature")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.signature: str | None = None
+        self.redacted: str | None = None
+
+    def block(self) -> Content | None:
+        text = clean_text("".join(self.pieces))
+        if not text and self.signature is None and self.redacted is None:
+            return None
+        return Thinking(text=text, signature=self.signature, redacted=self.redacted)
+
+
+class _CallPart:
+    __slots__ = ("completed", "id", "name", "pieces", "thought_signature")
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.name = ""
+        self.pieces: list[str] = []
+        self.thought_signature: str | None = None
+        self.completed = False
+
+    def block(self) -> ToolCall:
+        return make_call(
+            self.id,
+            self.name,
+            "".join(self.pieces),
+            completed=self.completed,
+            thought_signature=self.thought_signature,
+        )
+
+
+class _WholePart:
+    __slots__ = ("content",)
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+
+    def block(self) -> Content:
+        return self.content
+
+
+class ReplyBuilder:
+    """Collects stream events; ``message()`` is the reply so far, ``end`` the terminal event."""
+
+    __slots__ = ("_parts", "end")
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[int, type], Any] = {}
+        self.end: StreamEnd | None = None
+
+    def add(self, event: StreamEvent) -> None:
+        """Take in one event."""
+        kind = type(event)
+        if kind is TextDelta:
+            self._part(event.index, _TextPart).pieces.append(event.text)  # type: ignore[union-attr]  # narrowed by kind, cheaper than match on the hottest path
+            return
+        match event:
+            case ThinkingDelta():
+                thinking = self._part(event.index, _ThinkingPart)
+                thinking.pieces.append(event.text)
+                if event.signature is not None:
+                    thinking.signature = (thinking.signature or "") + event.signature
+                if event.redacted is not None:
+                    thinking.redacted = event.redacted
+            case ToolCallDelta():
+                call = self._part(event.index, _CallPart)
+                call.id = call.id or event.id
+                call.name = call.name or event.name
+                call.pieces.append(event.args)
+                call.thought_signature = event.thought_signature or call.thought_signature
+            case ToolCallEnd():
+                self._part(event.index, _CallPart).completed = True
+            case BlockEvent():
+                self._parts[event.index, _WholePart] = _WholePart(event.block)
+            case StreamEnd():
+                self.end = event
+
+    def _part(self, index: int, kind: type) -> Any:
+        part = self._parts.get((index, kind))
+        if part is None:
+            part = self._parts[index, kind] = kind()
+        return part
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return self.message().text
+
+    def message(self, *, id: str = "", timestamp: float = 0.0) -> Message:
+        """The reply as it stands. Parts of equal index keep the order in which they began."""
+        parts = self._parts
+        order = sorted(parts, key=_index) if len(parts) > 1 else parts
+        blocks = [block for key in order if (block := parts[key].block()) is not None]
+        end = self.end
+        return Message(
+            role="assistant",
+            content=tuple(blocks),
+            id=id,
+            stop_reason=end.stop_reason if end else None,
+            usage=end.usage if end else None,
+            metadata=end.metadata if end else {},
+            timestamp=timestamp,
+        )
+
+
+def _index(key: tuple[int, type]) -> int:
+    return key[0]
+
+
+async def generate(model: ChatModel, request: ModelRequest) -> Message:
+    """The whole reply of ``model`` to ``request``, without a run around it.
+
+    Raises:
+        ModelError: whatever the model's stream raises.
+        PartialStreamError: the stream ended without its terminal event.
+    """
+    builder = ReplyBuilder()
+    stream = model.stream(request)
+    try:
+        async for event in stream:
+            builder.add(event)
+    finally:
+        await stream.aclose()
+    if builder.end is None:
+        raise PartialStreamError("provider: the stream ended early", text=builder.text, model=model.name)
+    return builder.message()

@@ -1,0 +1,4 @@
+"""Built-in tools."""
+
+if __name__ != "unspool.tools":
+    raise ImportError("tools/ is not a top-level package: import unspool.tools")
