@@ -92,13 +92,15 @@ class MessageEnd(_Fact, tag="message_end"):
     A plain tool result only names its call (role ``tool``, ``tool_call_id``, no content): the
     content is in that call's ``tool_exec_end``; the transcript holds the whole message.
     ``message`` is None for an application message that the model never sees. ``queue_id`` names
-    the queued message this one was.
+    the queued message this one was; ``cause`` says why the kernel or a hook wrote it
+    (length_recovery, stop_guard, before_turn, abort).
     """
 
     id: str
     message: Message | None = None
     app: AppMessage | None = None
     queue_id: str = ""
+    cause: str = ""
 
 
 class ContextProjected(_Fact, tag="context_projected"):
@@ -218,7 +220,7 @@ class ToolExecEnd(_Fact, tag="tool_exec_end"):
 
     ``outcome``: ok, error, invalid, unknown_tool, denied, skipped, cancelled, disabled,
     interrupted, unknown. ``details`` are for hosts, never for the model. ``abandoned`` says that
-    the tool did not stop when it was cancelled.
+    the tool did not stop when it was cancelled; ``terminal`` that the run may stop after it.
     """
 
     call_id: str
@@ -228,6 +230,7 @@ class ToolExecEnd(_Fact, tag="tool_exec_end"):
     details: dict[str, Any] = {}
     duration_s: float = 0.0
     abandoned: bool = False
+    terminal: bool = False
 
 
 class QueueChanged(_Fact, tag="queue_changed"):
@@ -282,10 +285,11 @@ class ChildEnded(_Fact, tag="child_ended"):
 
 
 class ErrorEvent(_Fact, tag="error"):
-    """Something failed; ``kind`` is a stable label (see ``errors.py``)."""
+    """Something failed; ``kind`` is a stable label (see ``errors.py``). A ``fatal`` one ends the run."""
 
     kind: str
     message: str = ""
+    fatal: bool = True
     details: dict[str, Any] = {}
 
 

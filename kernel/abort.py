@@ -1,0 +1,103 @@
+"""Ending a run from outside, and messages that reach it while it is under way.
+
+Both work from any task or thread, never block, and act on the run's tasks at once; the facts
+follow at the consumer's next pull.
+
+Read with: ``run.py``.
+"""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Protocol
+
+from .messages import AgentMessage, user_message
+
+
+class Abort:
+    """A switch that ends the run it is given to; it stays thrown."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._listener: Callable[[], None] | None = None
+        self.fired = False
+        self.marker = True
+        self.reason = ""
+
+    def fire(self, *, marker: bool = True, reason: str = "") -> None:
+        """End the run in an orderly way; firing again changes nothing.
+
+        With ``marker`` an assistant message with stop reason ``aborted`` is committed, which the
+        model never sees; ``reason`` becomes its text.
+        """
+        with self._lock:
+            if self.fired:
+                return
+            self.marker, self.reason = marker, reason
+            self.fired = True
+            listener = self._listener
+        if listener is not None:
+            listener()
+
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        """Call ``listener`` when fired (at once if it was already); None stops that."""
+        with self._lock:
+            self._listener = listener
+            fired = self.fired
+        if fired and listener is not None:
+            listener()
+
+
+class QueuesMessages(Protocol):
+    """Where an inbox records its messages: the session's recorder."""
+
+    def queue(self, lane: str, message: AgentMessage) -> None: ...
+
+
+class Inbox:
+    """Steering and follow-ups for a run; what comes while no run is active waits for the next.
+
+    A steering message is delivered as soon as the turn's running tools have ended; calls not yet
+    started are skipped. A follow-up is delivered when the run would otherwise stop.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._target: QueuesMessages | None = None
+        self._waiting: list[tuple[str, AgentMessage]] = []
+
+    def steer(self, message: str | AgentMessage) -> None:
+        """Queue a message for the run under way.
+
+        Raises:
+            LogError: the log refused it; it is not queued.
+        """
+        self._push("steering", message)
+
+    def follow_up(self, message: str | AgentMessage) -> None:
+        """Queue a message for when the run would stop.
+
+        Raises:
+            LogError: the log refused it; it is not queued.
+        """
+        self._push("follow_up", message)
+
+    @property
+    def waiting(self) -> int:
+        """Messages that no session has taken over yet."""
+        return len(self._waiting)
+
+    def _push(self, lane: str, message: str | AgentMessage) -> None:
+        entry = user_message(message) if isinstance(message, str) else message
+        with self._lock:
+            if self._target is None:
+                self._waiting.append((lane, entry))
+            else:
+                self._target.queue(lane, entry)
+
+    def bind(self, target: QueuesMessages | None) -> None:
+        """Hand messages to ``target`` from now on, those that waited first; None keeps them here."""
+        with self._lock:
+            self._target = target
+            while target is not None and self._waiting:
+                target.queue(*self._waiting[0])
+                self._waiting.pop(0)

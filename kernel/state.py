@@ -1,0 +1,427 @@
+"""The state of a session as a fold of its facts.
+
+``apply(state, fact)`` is pure and costs what is new in the fact; ``fold`` is ``apply`` over many.
+Nothing else changes state. Values are immutable, so that any thread may read the newest one.
+
+Read with: ``events.py`` (what happened), ``steps.py`` (what comes next).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from .codec import transcript_entry
+from .events import (
+    AgentEnd,
+    AgentStart,
+    ApprovalDecided,
+    ApprovalRequested,
+    ConfigChanged,
+    ContextCompacted,
+    ContextProjected,
+    ErrorEvent,
+    Fact,
+    MessageEnd,
+    ModelResponse,
+    QueueChanged,
+    Stored,
+    ToolExecDispatch,
+    ToolExecEnd,
+    ToolExecStart,
+    TurnEnd,
+    TurnStart,
+)
+from .limits import Limits
+from .messages import AgentMessage, Content, Message, ToolCall, Usage
+from .transcript import Seen, Transcript
+
+SKIPPED_OUTCOMES: Final = frozenset({"denied", "skipped", "cancelled", "disabled", "interrupted"})
+FAILED_OUTCOMES: Final = frozenset({"error", "invalid", "unknown_tool", "unknown"})
+
+
+class CallState(Struct, frozen=True, gc=False):
+    """Where one call of the open turn stands.
+
+    ``stage``: requested, waiting (for approval), started, dispatched, ended, committed.
+    """
+
+    call: ToolCall
+    stage: str = "requested"
+    approved: bool = False
+    declined: bool = False
+    args: dict[str, Any] | None = None
+    outcome: str = ""
+    content: tuple[Content, ...] = ()
+
+
+class Turn(Struct, frozen=True):
+    """The open turn: its reply, if it is in, and the calls of that reply in order."""
+
+    index: int
+    reply_id: str = ""
+    calls: dict[str, CallState] = {}
+
+
+class Queued(Struct, frozen=True):
+    """A message in a queue."""
+
+    id: str
+    lane: str
+    message: AgentMessage
+
+
+class Projected(Struct, frozen=True):
+    """The newest projection: the fact that made it, its view, its fingerprint."""
+
+    seq: int
+    view: Transcript[str | Stored]
+    fingerprint: str
+
+
+class AgentState(Struct, frozen=True, kw_only=True):
+    """Everything a session knows.
+
+    ``ids`` are the ids of ``messages``, one each. The fields of the run (from ``run_id`` on) are those
+    of the newest one; ``active`` says whether it is under way. ``tail`` is the role of the last message that counts for what comes next.
+    """
+
+    seq: int = 0
+    session: str = ""
+    messages: Transcript[AgentMessage] = field(default_factory=Transcript)
+    ids: Transcript[str] = field(default_factory=Transcript)
+    message_count: int = 0
+    usage: Usage = Usage()
+    prompts: tuple[Queued, ...] = ()
+    steering: tuple[Queued, ...] = ()
+    follow_ups: tuple[Queued, ...] = ()
+    taken: tuple[Queued, ...] = ()
+    queue_count: int = 0
+    model: str = ""
+    tools: str = ""
+    options: str = ""
+    system: str = ""
+    limits: Limits = Limits()
+    window: int = 0
+    active_tools: tuple[str, ...] = ()
+    blobs: dict[str, Any] = {}
+    projection: Projected | None = None
+    seen_calls: Seen = field(default_factory=Seen)
+    tail: str = ""
+    runs: int = 0
+    run_id: str = ""
+    active: bool = False
+    cause: str = ""
+    turn: Turn | None = None
+    turn_index: int = 0
+    turns: int = 0
+    dispatches: int = 0
+    tool_calls: int = 0
+    tool_errors: int = 0
+    tool_skips: int = 0
+    errors_by_tool: dict[str, int] = {}
+    recoveries: int = 0
+    cut: bool = False
+    failed: str = ""
+    terminal: bool = False
+    run_usage: Usage = Usage()
+    last_error: ErrorEvent | None = None
+    end_reason: str = ""
+
+    @property
+    def pending_calls(self) -> tuple[ToolCall, ...]:
+        """Calls of the open turn whose end is not recorded."""
+        turn = self.turn
+        if turn is None:
+            return ()
+        return tuple(c.call for c in turn.calls.values() if c.stage not in ("ended", "committed"))
+
+
+def fold(facts: Iterable[Fact], state: AgentState | None = None) -> AgentState:
+    """The state after ``facts``, starting from ``state`` or from nothing."""
+    state = AgentState() if state is None else state
+    for fact in facts:
+        state = apply(state, fact)
+    return state
+
+
+def apply(state: AgentState, fact: Fact) -> AgentState:
+    """The state after one more fact. Kinds without a rule only move ``seq``."""
+    rule = _RULES.get(type(fact))
+    return replace(state, seq=fact.seq) if rule is None else rule(state, fact)
+
+
+def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
+    messages, ids, tail = state.messages, state.ids, state.tail
+    for number, stored in enumerate(fact.history, state.message_count + 1):
+        messages = messages.append(transcript_entry(stored.message, stored.app))
+        ids = ids.append(f"m{number}")
+        tail = _tail(tail, stored.message)
+    return replace(
+        state,
+        seq=fact.seq,
+        session=fact.session or state.session,
+        messages=messages,
+        ids=ids,
+        message_count=state.message_count + len(fact.history),
+        model=fact.model,
+        tools=fact.tools,
+        options=fact.options,
+        system=fact.system,
+        limits=fact.limits,
+        blobs={**state.blobs, **fact.blobs} if fact.blobs else state.blobs,
+        tail=tail,
+        runs=state.runs + 1,
+        run_id=fact.run_id,
+        active=True,
+        cause=fact.cause,
+        turn_index=0,
+        turns=0,
+        dispatches=0,
+        tool_calls=0,
+        tool_errors=0,
+        tool_skips=0,
+        errors_by_tool={},
+        recoveries=0,
+        cut=False,
+        failed="",
+        terminal=False,
+        run_usage=Usage(),
+        last_error=None,
+        end_reason="",
+    )
+
+
+def _turn_start(state: AgentState, fact: TurnStart) -> AgentState:
+    return replace(
+        state, seq=fact.seq, turn=Turn(fact.index), turn_index=fact.index, terminal=False, failed=""
+    )
+
+
+def _turn_end(state: AgentState, fact: TurnEnd) -> AgentState:
+    return replace(state, seq=fact.seq, turn=None)
+
+
+def _tail(tail: str, message: Message | None) -> str:
+    """The role that decides what comes next, after ``message``; what is not replayed is passed over."""
+    if message is None or message.failed or message.role == "system":
+        return tail
+    return message.role
+
+
+def _message_end(state: AgentState, fact: MessageEnd) -> AgentState:
+    message = fact.message
+    if message is not None and not fact.queue_id:
+        if message.role == "assistant" and fact.app is None:
+            return _reply(state, fact, message)
+        if message.role == "tool":
+            return _tool_result(state, fact, message)
+    taken = state.taken
+    if fact.queue_id:
+        taken = tuple([queued for queued in taken if queued.id != fact.queue_id])
+    return replace(
+        state,
+        seq=fact.seq,
+        messages=state.messages.append(transcript_entry(message, fact.app)),
+        ids=state.ids.append(fact.id),
+        message_count=state.message_count + 1,
+        taken=taken,
+        tail=_tail(state.tail, message),
+        cut=False,
+        recoveries=state.recoveries + (fact.cause == "length_recovery"),
+        terminal=False,
+    )
+
+
+def _reply(state: AgentState, fact: MessageEnd, message: Message) -> AgentState:
+    turn, seen, tail = state.turn, state.seen_calls, _tail(state.tail, message)
+    messages, ids = state.messages.append(message), state.ids.append(fact.id)
+    if turn is None or turn.reply_id or message.stop_reason == "aborted":  # an abort marker
+        return replace(
+            state,
+            seq=fact.seq,
+            messages=messages,
+            ids=ids,
+            message_count=state.message_count + 1,
+            tail=tail,
+        )
+    failed = message.failed
+    calls = () if failed else message.tool_calls
+    for call in calls:
+        seen = seen.add(call.id)
+    return replace(
+        state,
+        seq=fact.seq,
+        messages=messages,
+        ids=ids,
+        message_count=state.message_count + 1,
+        turn=Turn(turn.index, fact.id, {call.id: CallState(call) for call in calls}),
+        turns=state.turns + 1,
+        seen_calls=seen,
+        tail=tail,
+        cut=message.stop_reason == "length" and not calls,
+        failed=message.stop_reason or "" if failed else "",
+    )
+
+
+def _tool_result(state: AgentState, fact: MessageEnd, message: Message) -> AgentState:
+    turn = state.turn
+    call = turn.calls.get(message.tool_call_id) if turn else None
+    whole: AgentMessage = transcript_entry(message, fact.app)
+    if call is not None and whole is message and not message.content:
+        whole = replace(message, content=call.content)
+    return replace(
+        state,
+        seq=fact.seq,
+        messages=state.messages.append(whole),
+        ids=state.ids.append(fact.id),
+        message_count=state.message_count + 1,
+        turn=_with_call(turn, message.tool_call_id, stage="committed"),
+        tail="tool",
+    )
+
+
+def _with_call(turn: Turn | None, call_id: str, **changes: Any) -> Turn | None:
+    """The turn with one call changed; unchanged where it has no such call."""
+    if turn is None or call_id not in turn.calls:
+        return turn
+    calls = dict(turn.calls)
+    calls[call_id] = replace(calls[call_id], **changes)
+    return Turn(turn.index, turn.reply_id, calls)
+
+
+def _context_projected(state: AgentState, fact: ContextProjected) -> AgentState:
+    base = state.projection
+    if base is None or base.seq != fact.base:
+        view: Transcript[str | Stored] = Transcript(fact.append)
+    else:
+        view = base.view.prefix(fact.keep).extend(fact.append)
+    return replace(state, seq=fact.seq, projection=Projected(fact.seq, view, fact.fingerprint))
+
+
+def _context_compacted(state: AgentState, fact: ContextCompacted) -> AgentState:
+    if not fact.committed or fact.replaced is None:
+        return replace(state, seq=fact.seq)
+    held, ids = state.messages.since(0), state.ids.since(0)
+    first, last = ids.index(fact.replaced.first), ids.index(fact.replaced.last)
+    new = [transcript_entry(stored.message, stored.app) for stored in fact.messages]
+    new_ids = [f"m{state.message_count + number}" for number in range(1, len(new) + 1)]
+    return replace(
+        state,
+        seq=fact.seq,
+        messages=Transcript([*held[:first], *new, *held[last + 1 :]]),
+        ids=Transcript([*ids[:first], *new_ids, *ids[last + 1 :]]),
+        message_count=state.message_count + len(new),
+    )
+
+
+def _model_response(state: AgentState, fact: ModelResponse) -> AgentState:
+    return replace(
+        state, seq=fact.seq, usage=state.usage + fact.usage, run_usage=state.run_usage + fact.usage
+    )
+
+
+def _tool_exec_start(state: AgentState, fact: ToolExecStart) -> AgentState:
+    return replace(state, seq=fact.seq, turn=_with_call(state.turn, fact.call_id, stage="started"))
+
+
+def _tool_exec_dispatch(state: AgentState, fact: ToolExecDispatch) -> AgentState:
+    return replace(
+        state,
+        seq=fact.seq,
+        turn=_with_call(state.turn, fact.call_id, stage="dispatched", args=fact.args),
+        dispatches=state.dispatches + 1,
+    )
+
+
+def _tool_exec_end(state: AgentState, fact: ToolExecEnd) -> AgentState:
+    outcome = fact.outcome
+    errors = state.errors_by_tool
+    if outcome == "ok":
+        if fact.tool in errors:
+            errors = {name: count for name, count in errors.items() if name != fact.tool}
+    elif outcome in FAILED_OUTCOMES:
+        errors = {**errors, fact.tool: errors.get(fact.tool, 0) + 1}
+    return replace(
+        state,
+        seq=fact.seq,
+        turn=_with_call(state.turn, fact.call_id, stage="ended", outcome=outcome, content=fact.content),
+        tool_calls=state.tool_calls + 1,
+        tool_errors=state.tool_errors + (outcome in FAILED_OUTCOMES),
+        tool_skips=state.tool_skips + (outcome in SKIPPED_OUTCOMES),
+        errors_by_tool=errors,
+        terminal=state.terminal or (fact.terminal and outcome == "ok"),
+    )
+
+
+def _approval_requested(state: AgentState, fact: ApprovalRequested) -> AgentState:
+    turn = state.turn
+    for call_id in fact.call_ids:
+        turn = _with_call(turn, call_id, stage="waiting")
+    return replace(state, seq=fact.seq, turn=turn)
+
+
+def _approval_decided(state: AgentState, fact: ApprovalDecided) -> AgentState:
+    return replace(
+        state,
+        seq=fact.seq,
+        turn=_with_call(
+            state.turn,
+            fact.call_id,
+            stage="requested",
+            approved=fact.approved,
+            declined=not fact.approved,
+            args=fact.args,
+        ),
+    )
+
+
+def _queue_changed(state: AgentState, fact: QueueChanged) -> AgentState:
+    lane = _LANES[fact.lane]
+    queue: tuple[Queued, ...] = getattr(state, lane)
+    if fact.action == "queued":
+        queued = Queued(fact.ids[0], fact.lane, transcript_entry(fact.message, fact.app))
+        return replace(
+            state, seq=fact.seq, queue_count=state.queue_count + 1, **{lane: (*queue, queued)}
+        )
+    gone = set(fact.ids)
+    left = {lane: tuple([queued for queued in queue if queued.id not in gone])}
+    if fact.action == "taken":
+        left["taken"] = state.taken + tuple([queued for queued in queue if queued.id in gone])
+    return replace(state, seq=fact.seq, **left)
+
+
+def _config_changed(state: AgentState, fact: ConfigChanged) -> AgentState:
+    names = ("model", "tools", "options", "system", "limits", "window", "active_tools")
+    changes = {name: value for name in names if (value := getattr(fact, name)) is not None}
+    return replace(state, seq=fact.seq, blobs={**state.blobs, **fact.blobs}, **changes)
+
+
+def _error(state: AgentState, fact: ErrorEvent) -> AgentState:
+    return replace(state, seq=fact.seq, last_error=fact, failed=fact.kind if fact.fatal else state.failed)
+
+
+def _agent_end(state: AgentState, fact: AgentEnd) -> AgentState:
+    return replace(state, seq=fact.seq, active=False, end_reason=fact.reason)
+
+
+_LANES: Final = {"prompt": "prompts", "steering": "steering", "follow_up": "follow_ups"}
+_RULES: Final[dict[type, Callable[[AgentState, Any], AgentState]]] = {
+    AgentStart: _agent_start,
+    TurnStart: _turn_start,
+    TurnEnd: _turn_end,
+    MessageEnd: _message_end,
+    ContextProjected: _context_projected,
+    ContextCompacted: _context_compacted,
+    ModelResponse: _model_response,
+    ToolExecStart: _tool_exec_start,
+    ToolExecDispatch: _tool_exec_dispatch,
+    ToolExecEnd: _tool_exec_end,
+    ApprovalRequested: _approval_requested,
+    ApprovalDecided: _approval_decided,
+    QueueChanged: _queue_changed,
+    ConfigChanged: _config_changed,
+    ErrorEvent: _error,
+    AgentEnd: _agent_end,
+}

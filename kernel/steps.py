@@ -1,0 +1,123 @@
+"""What comes next, as a table over the state: pure, read top to bottom, first match wins.
+
+Where a run stands is a value, so that going on after a retry, a pause, a crash or a fork is one
+and the same thing: look at the state, take the next step.
+
+Read with: ``state.py``, ``loop.py`` (which performs the steps), ``tests/kernel/test_steps.py``.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from .limits import Limits
+from .state import AgentState, CallState, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The run is over for ``reason``."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunTools:
+    """Calls of the open turn may run, or their results are still to be committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Only a person can let the run go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseTurn:
+    """The reply and all results are in."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """The model is to be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TryStop:
+    """Nothing is left to do: the stop guard may still object."""
+
+    trigger: Literal["end_turn", "stop_after_tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Queued messages go into the transcript: prompts and steering, or follow-ups."""
+
+    lanes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AskToContinue:
+    """The reply was cut by the output limit: ask the model to go on."""
+
+
+Step: TypeAlias = End | RunTools | Pause | CloseTurn | AskModel | TryStop | Deliver | AskToContinue
+
+_PROMPTS = Deliver(("prompt", "steering"))
+_FOLLOW_UPS = Deliver(("follow_up",))
+
+
+def next_step(state: AgentState, limits: Limits, *, aborted: bool = False) -> Step:
+    """The next step of the run that ``state`` shows. Rows as in the design's table."""
+    if not state.active:
+        return End(state.end_reason)
+    if aborted:
+        return End("aborted")
+    if state.failed:
+        return End("error")
+    if reached := limit_reached(state, limits):
+        return End(reached)
+    if state.turn is not None:
+        return _in_turn(state, state.turn)
+    return _between_turns(state, limits)
+
+
+def limit_reached(state: AgentState, limits: Limits) -> str:
+    """The end reason of a limit on calls or cost that is used up, or ``""``.
+
+    The limit on calls ends a run only when the model wants one call more.
+    """
+    if limits.cost is not None and state.run_usage.cost and state.run_usage.cost.total >= limits.cost:
+        return "budget"
+    if limits.tool_calls is not None and state.dispatches >= limits.tool_calls and state.turn is not None:
+        if any(call.stage in ("requested", "started", "waiting") for call in state.turn.calls.values()):
+            return "max_tool_calls"
+    return ""
+
+
+def _in_turn(state: AgentState, turn: Turn) -> Step:
+    if not turn.reply_id:
+        return _PROMPTS if state.prompts or state.steering or state.taken else AskModel()
+    open_calls = [call for call in turn.calls.values() if call.stage != "committed"]
+    if not open_calls:
+        return CloseTurn()
+    return Pause() if all(_waits(call) for call in open_calls) else RunTools()
+
+
+def _waits(call: CallState) -> bool:
+    return call.stage == "waiting"
+
+
+def _between_turns(state: AgentState, limits: Limits) -> Step:
+    turns_left = state.turns < limits.turns
+    if state.terminal:
+        return TryStop("stop_after_tool")
+    if state.taken or ((state.prompts or state.steering) and turns_left):
+        return _PROMPTS
+    if state.cut and turns_left and state.recoveries < limits.length_recoveries:
+        return AskToContinue()
+    if state.tail in ("user", "tool"):
+        return AskModel() if turns_left else End("max_turns")
+    if state.prompts or state.steering:
+        return End("max_turns")
+    if state.follow_ups:
+        return _FOLLOW_UPS if turns_left else End("max_turns")
+    return TryStop("end_turn")
