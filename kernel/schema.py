@@ -1,14 +1,14 @@
 """What is wrong with a call's arguments, in lines a model can act on.
 
 Two sources, one format: ``schema_problems`` (raw JSON Schema, checked by jsonschema_rs) and
-``Problem`` values that other checkers make. Nothing is coerced here; ``3.0`` is an integer, as
-JSON Schema says. jsonschema_rs is loaded with the first schema, never by an import of unspool.
+``pydantic_problems``. Nothing is coerced; ``3.0`` is an integer, as JSON Schema says.
+jsonschema_rs is loaded with the first schema, never by an import of unspool.
 
-Read with: ``function_tool.py`` (problems found by pydantic), ``tests/kernel/test_schema.py``.
+Read with: ``function_tool.py`` (who asks pydantic), ``tests/kernel/test_schema.py``.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .errors import ToolDefinitionError
@@ -17,6 +17,7 @@ from .ports import JSON
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
+    from pydantic import ValidationError as PydanticError
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -30,12 +31,16 @@ _ENCODED = {"array": ("[", "]"), "object": ("{", "}")}
 
 
 class Problem(NamedTuple):
-    """One thing wrong at ``path``; ``expected`` are JSON types where ``kind`` is ``TYPE``."""
+    """One thing wrong at ``path``.
+
+    ``expected`` are the JSON types or the values that were possible, ``value`` is what came
+    instead of a type, ``text`` says in words what no list can.
+    """
 
     kind: int
     path: Path
     text: str = ""
-    expected: tuple[str, ...] = ()
+    expected: tuple[Any, ...] = ()
     value: Any = None
 
 
@@ -58,7 +63,10 @@ def compile_schema(schema: JSON, tool: str) -> "Validator":
         return jsonschema_rs.validator_for(dict(schema), retriever=_fetch_nothing, mask="value")
     except ValueError as error:  # ValidationError and ReferencingError are ValueErrors
         reason = str(error).partition("\n")[0]
-        raise ToolDefinitionError("tool: not a valid JSON Schema", tool=tool, reason=reason) from error
+        place = path_text(tuple(getattr(error, "instance_path", ())))
+        raise ToolDefinitionError(
+            "tool: not a valid JSON Schema", tool=tool, place=place, reason=reason
+        ) from error
 
 
 def _fetch_nothing(uri: str) -> Any:
@@ -79,7 +87,7 @@ def schema_problems(validator: "Validator", args: JSON) -> tuple[str, ...]:
 
 def problem_lines(problems: Iterable[Problem]) -> tuple[str, ...]:
     """Problems as lines, in their fixed order, without repetitions; at most 20 and a count."""
-    merged = _merge_types(problems)
+    merged = _merge(problems)
     mistyped = {problem.path for problem in merged if problem.kind == TYPE}
     ranked = {
         (problem.kind, path_text(problem.path), _line(problem))
@@ -92,21 +100,28 @@ def problem_lines(problems: Iterable[Problem]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _merge_types(problems: Iterable[Problem]) -> list[Problem]:
-    """The problems, with all type problems of one path as one."""
-    types: dict[Path, Problem] = {}
+def _merge(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems, with what was expected at one path brought together: types, and values."""
+    lists: dict[tuple[int, Path], Problem] = {}
     others = []
     for problem in problems:
-        if problem.kind != TYPE:
+        key = (problem.kind, problem.path)
+        if not problem.expected:
             others.append(problem)
-            continue
-        first = types.setdefault(problem.path, problem)
-        types[problem.path] = first._replace(expected=first.expected + problem.expected)
-    return [*types.values(), *others]
+        elif key in lists:
+            lists[key] = lists[key]._replace(expected=lists[key].expected + problem.expected)
+        else:
+            lists[key] = problem
+    return [*lists.values(), *others]
 
 
 def _line(problem: Problem) -> str:
-    text = {MISSING: "missing", TYPE: _type_text(problem), UNKNOWN: "unknown"}.get(problem.kind, problem.text)
+    if problem.kind == TYPE:
+        text = _type_text(problem)
+    elif problem.kind == VALUE:
+        text = _options_text(problem.expected) if problem.expected else problem.text
+    else:
+        text = "missing" if problem.kind == MISSING else "unknown"
     line = f"{path_text(problem.path)}: {text}"
     return line if len(line) <= _MAX_CHARS else line[: _MAX_CHARS - 1] + "…"
 
@@ -133,9 +148,8 @@ def _step_text(step: str | int) -> str:
     return f"[{step}]"
 
 
-def not_one_of(options: Sequence[Any]) -> str:
-    """``not one of "a", "b"``; a long list is cut."""
-    shown = ", ".join(encode_text(option) for option in options[:_MAX_OPTIONS])
+def _options_text(options: Sequence[Any]) -> str:
+    shown = ", ".join(dict.fromkeys(encode_text(option) for option in options[:_MAX_OPTIONS]))
     return f"not one of {shown}{', …' if len(options) > _MAX_OPTIONS else ''}"
 
 
@@ -149,9 +163,9 @@ def _problems(error: "ValidationError") -> Iterator[Problem]:
         case Kind.Type(types=types):
             yield Problem(TYPE, path, expected=tuple(types), value=error.instance)
         case Kind.Enum(options=options):
-            yield Problem(VALUE, path, not_one_of(options))
+            yield Problem(VALUE, path, expected=tuple(options))
         case Kind.Constant(expected_value=value):
-            yield Problem(VALUE, path, not_one_of([value]))
+            yield Problem(VALUE, path, expected=(value,))
         case Kind.AdditionalProperties(unexpected=names) | Kind.UnevaluatedProperties(unexpected=names):
             yield from (Problem(UNKNOWN, (*path, name)) for name in names)
         case Kind.FalseSchema():
@@ -166,15 +180,84 @@ def _branch_problems(path: Path, branches: Sequence[Sequence["ValidationError"]]
     """Problems of a value that fits no branch of a union.
 
     The types of all branches where each wants another type; the details of the one branch whose
-    type fits; one vague line where several come close, rather than details that contradict.
+    type, or whose tag, fits; one vague line where several come close, rather than details that
+    contradict each other.
     """
     found = [[problem for error in branch for problem in _problems(error)] for branch in branches]
     close = [b for b in found if not any(p.kind == TYPE and p.path == path for p in b)]
+    tagged = [b for b in close if not any(p.kind == VALUE and p.path[:-1] == path for p in b)]
     if not close:
         yield from (p for branch in found for p in branch if p.kind == TYPE and p.path == path)
-    elif len(close) == 1:
-        yield from close[0]
-    elif all(p.kind == VALUE and p.path == path for branch in close for p in branch):
-        yield Problem(VALUE, path, "; or ".join(dict.fromkeys(p.text for branch in close for p in branch)))
+    elif len(close) == 1 or len(tagged) == 1:
+        yield from (close if len(close) == 1 else tagged)[0]
+    elif len({(p.kind, p.path) for branch in close for p in branch}) == 1:
+        yield from (p for branch in close for p in branch)
     else:
         yield Problem(VALUE, path, "fits none of the allowed forms")
+
+
+# --- what pydantic found -----------------------------------------------------------------------
+
+_PYDANTIC_TYPES = {
+    "integer": "int_type int_parsing int_from_float",
+    "number": "float_type float_parsing decimal_type",
+    "string": "string_type bytes_type date_type datetime_type time_type time_delta_type uuid_type url_type",
+    "boolean": "bool_type bool_parsing",
+    "null": "none_required",
+    "array": "list_type tuple_type set_type frozen_set_type iterable_type",
+    "object": "dict_type mapping_type model_type model_attributes_type dataclass_type",
+}
+_EXPECTED = {kind: name for name, kinds in _PYDANTIC_TYPES.items() for kind in kinds.split()}
+_MISSING = {"missing", "missing_argument", "missing_keyword_only_argument"}
+_UNKNOWN = {"extra_forbidden", "unexpected_keyword_argument"}
+_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|([^\s,']+)")
+
+
+def pydantic_problems(error: "PydanticError", args: JSON) -> tuple[str, ...]:
+    """What pydantic found wrong with ``args``, in the lines of ``schema_problems``."""
+    entries = error.errors(include_url=False)
+    return problem_lines(_pydantic_problem(dict(entry), args) for entry in entries)
+
+
+def _pydantic_problem(entry: dict[str, Any], args: JSON) -> Problem:
+    kind = entry["type"]
+    path = _json_path(entry["loc"], args, keep_last=kind in _MISSING)
+    if kind in _MISSING:
+        return Problem(MISSING, path)
+    if kind in _UNKNOWN:
+        return Problem(UNKNOWN, path)
+    if kind in _EXPECTED:
+        return Problem(TYPE, path, expected=(_EXPECTED[kind],), value=entry["input"])
+    if kind in ("literal_error", "enum"):
+        return Problem(VALUE, path, expected=_options(entry["ctx"]["expected"]))
+    message = entry["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return Problem(VALUE, path, re.sub(r"^(Input|String|List|Dictionary)\b", "value", message))
+
+
+def _json_path(loc: tuple[int | str, ...], args: JSON, *, keep_last: bool) -> Path:
+    """``loc`` without the labels of union branches, which lead to no place in the arguments."""
+    value: Any = args
+    path: list[int | str] = []
+    for step in loc:
+        match value:
+            case Mapping() if step in value:
+                value = value[step]
+            case list() if isinstance(step, int) and step < len(value):
+                value = value[step]
+            case _:
+                continue
+        path.append(step)
+    if keep_last and path != list(loc):
+        path.append(loc[-1])
+    return tuple(path)
+
+
+def _options(expected: str) -> tuple[Any, ...]:
+    """Values from pydantic's list of them: ``'a', 2 or None``."""
+    options: list[Any] = []
+    for text, word in _QUOTED.findall(expected):
+        if word in ("True", "False", "None"):
+            options.append({"True": True, "False": False, "None": None}[word])
+        elif word != "or":
+            options.append(int(word) if word.lstrip("-").isdigit() else text or word)
+    return tuple(options)
