@@ -191,5 +191,9 @@ def event_schema() -> dict[str, Any]:
 
 def _schema_hook(kind: type) -> dict[str, Any]:
     if kind is AppMessage:
-        return {"type": "object", "properties": {"kind": {"type": "string"}, "data": {}}, "required": ["kind"]}
+        return {
+            "type": "object",
+            "properties": {"kind": {"type": "string"}, "data": {}},
+            "required": ["kind"],
+        }
     raise TypeError(f"no schema for {kind!r}")

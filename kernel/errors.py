@@ -10,6 +10,8 @@ Cancellation is not an error class here; it only has a label (``canceled``).
 import asyncio
 from typing import Any, ClassVar
 
+from .json_edge import clean_text
+
 
 class AgentError(Exception):
     """The root of every error unspool raises on purpose.
@@ -144,6 +146,20 @@ class MaxTurnsError(AgentError):
     error_kind = "max_turns"
 
 
+class LimitError(AgentError):
+    """The run used up its tool calls (``max_tool_calls``) or its money (``budget``)."""
+
+    def __init__(self, kind: str, message: str = "", **details: Any) -> None:
+        super().__init__(message, **details)
+        self.kind = kind
+
+
+class HookError(AgentError):
+    """A hook of the host raised."""
+
+    error_kind = "hook"
+
+
 class StopGuardError(AgentError):
     """The stop guard ended the run as failed."""
 
@@ -182,6 +198,8 @@ def error_kind(error: BaseException | None) -> str:
     match error:
         case None:
             return ""
+        case LimitError():
+            return error.kind
         case AgentError():
             return error.error_kind
         case asyncio.CancelledError():
@@ -192,6 +210,12 @@ def error_kind(error: BaseException | None) -> str:
             return NetworkError.error_kind
         case _:
             return CANCELED if type(error).__name__ == "Cancelled" else "unknown"
+
+
+def describe(error: BaseException) -> str:
+    """What an error says, fit for a log: its own text, else its class; at most 2,000 characters."""
+    text = str(error) or type(error).__name__
+    return clean_text(text if len(text) <= 2000 else f"{text[:2000]}…")
 
 
 def is_retryable(error: BaseException) -> bool:

@@ -114,6 +114,14 @@ def json_type(value: Any) -> str:
             return type(value).__name__
 
 
+def plain_json(value: Any) -> Any:
+    """``value`` as strict JSON whatever it is made of: what has no JSON form becomes its ``repr``."""
+    try:
+        return clean_json(msgspec.to_builtins(value, enc_hook=repr))[0]
+    except (TypeError, ValueError, RecursionError):
+        return clean_text(repr(value))
+
+
 def encode_text(value: Any) -> str:
     """``value`` as compact JSON text, keys in their own order."""
     return _encode(value).decode()

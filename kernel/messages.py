@@ -69,9 +69,7 @@ class ToolCall(
         return self.args_text
 
 
-class Image(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type", tag="image"
-):
+class Image(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type", tag="image"):
     """An image: base64 ``data`` with its ``mime_type``, or a ``url``."""
 
     data: str | None = None
@@ -96,9 +94,7 @@ class ToolReference(Struct, frozen=True, gc=False, tag_field="type", tag="tool_r
     tool_name: str
 
 
-class Opaque(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type", tag="opaque"
-):
+class Opaque(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type", tag="opaque"):
     """A block only ``provider`` understands, kept verbatim and replayed to it alone."""
 
     provider: str

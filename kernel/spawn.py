@@ -25,7 +25,7 @@ class Job(Protocol):
     @property
     def done(self) -> bool: ...
     def cancel(self) -> None:
-        """Ask the task to stop; may be called again."""
+        """Ask the task to stop; asking again changes nothing, so that its cleanup is left alone."""
         ...
 
 
@@ -69,17 +69,20 @@ def current_backend() -> Backend:
 
 
 class _AsyncioJob:
-    __slots__ = ("_task",)
+    __slots__ = ("_cancelled", "_task")
 
     def __init__(self, task: "asyncio.Task[None]") -> None:
         self._task = task
+        self._cancelled = False
 
     @property
     def done(self) -> bool:
         return self._task.done()
 
     def cancel(self) -> None:
-        self._task.cancel()
+        if not self._cancelled:
+            self._cancelled = True
+            self._task.cancel()
 
 
 class _AsyncioWaker:

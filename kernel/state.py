@@ -382,9 +382,7 @@ def _queue_changed(state: AgentState, fact: QueueChanged) -> AgentState:
     queue: tuple[Queued, ...] = getattr(state, lane)
     if fact.action == "queued":
         queued = Queued(fact.ids[0], fact.lane, transcript_entry(fact.message, fact.app))
-        return replace(
-            state, seq=fact.seq, queue_count=state.queue_count + 1, **{lane: (*queue, queued)}
-        )
+        return replace(state, seq=fact.seq, queue_count=state.queue_count + 1, **{lane: (*queue, queued)})
     gone = set(fact.ids)
     left = {lane: tuple([queued for queued in queue if queued.id not in gone])}
     if fact.action == "taken":

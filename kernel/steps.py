@@ -72,7 +72,7 @@ def next_step(state: AgentState, limits: Limits, *, aborted: bool = False) -> St
     if aborted:
         return End("aborted")
     if state.failed:
-        return End("error")
+        return End("stop_guard" if state.failed == "stop_guard" else "error")
     if reached := limit_reached(state, limits):
         return End(reached)
     if state.turn is not None:

@@ -1,0 +1,300 @@
+"""The loop: look at the state, take the next step, let the consumer see, go on.
+
+``agent_loop`` and ``agent_loop_continue`` give an ``EventStream``. The life of a turn is
+``_drive``; what a step does is in the file it is imported from. A step is an async generator that
+yields whenever the consumer is to see what was recorded, and goes on when the consumer asks for
+more: so a fact that announces an effect is seen before the effect starts.
+
+Read with: ``steps.py`` (the table), ``model_call.py``, ``tool_batch.py``, ``closing.py``.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TypeAlias
+
+from .closing import record_end, wind_down
+from .config import AgentContext, LoopConfig, StopGuard, StopInfo, TurnInfo
+from .errors import ContinueError, HookError, StopGuardError, describe
+from .events import AgentStart, ConfigChanged, Event, QueueChanged, TurnEnd, TurnStart
+from .messages import AgentMessage, Message, Text, user_message
+from .model_call import ask_model
+from .ports import SystemBlock
+from .projection import Projector, RequestConfig
+from .recorder import Recorder
+from .run import Run
+from .spawn import current_backend
+from .steps import AskModel, AskToContinue, CloseTurn, Deliver, End, Pause, RunTools, TryStop, next_step
+from .stream import EventStream
+from .tool_batch import run_tools
+from .toolbox import Toolbox
+
+Input: TypeAlias = "str | AgentMessage | Sequence[str | AgentMessage]"
+
+
+def agent_loop(prompts: Input, context: AgentContext, config: LoopConfig) -> EventStream:
+    """Run the agent on ``prompts`` until it stops; the events are the run.
+
+    ``prompts`` is text, a message, or several of them. Nothing happens before the first event is
+    asked for. The stream is an async generator and an async context manager: leaving it early
+    stops all work, and ``config.log`` still gets a balanced ending.
+
+    Raises:
+        ValueError: no prompt, or one without content.
+        ToolDefinitionError: the tools cannot be used together.
+        LogError: (from the stream) the log refused a fact; all work is stopped.
+    """
+    return _stream(_as_messages(prompts), "prompt", context, config)
+
+
+def agent_loop_continue(context: AgentContext, config: LoopConfig) -> EventStream:
+    """Go on from where a conversation stands: after a crash, an abort, an error, or from a user
+    message that was not answered.
+
+    Raises:
+        ContinueError: there is no message, or the last one is an answer and nothing is queued.
+        ToolDefinitionError: the tools cannot be used together.
+    """
+    _check_continue(context, config)
+    return _stream([], "continue", context, config)
+
+
+def _as_messages(prompts: Input) -> list[AgentMessage]:
+    given = [prompts] if isinstance(prompts, str) or not isinstance(prompts, Sequence) else prompts
+    messages = [user_message(prompt) if isinstance(prompt, str) else prompt for prompt in given]
+    if not messages:
+        raise ValueError("prompts: at least one message is needed")
+    for index, message in enumerate(messages):
+        if type(message) is Message and not _has_content(message):
+            raise ValueError(f"prompts: a message is empty (index={index})")
+    return messages
+
+
+def _has_content(message: Message) -> bool:
+    return any(type(block) is not Text or block.text.strip() for block in message.content)
+
+
+def _stream(
+    prompts: list[AgentMessage], cause: str, context: AgentContext, config: LoopConfig
+) -> EventStream:
+    toolbox = Toolbox(context.tools)
+    recorder = Recorder(context.state, log=config.log, clock=config.clock, codec=config.codec)
+    return EventStream(recorder, _run(recorder, prompts, cause, context, config, toolbox))
+
+
+async def _run(
+    recorder: Recorder,
+    prompts: list[AgentMessage],
+    cause: str,
+    context: AgentContext,
+    config: LoopConfig,
+    toolbox: Toolbox,
+) -> AsyncGenerator[Event, None]:
+    """The life of a run: begin, take steps until it has ended, leave nothing behind."""
+    run = _open(recorder, context, config, toolbox)
+    outbox = run.outbox
+    try:
+        _begin(run, prompts, cause)
+        while outbox or recorder.run is run:
+            while outbox:
+                yield outbox.popleft()
+            async with aclosing(_perform(run)) as pulls:
+                async for _ in pulls:
+                    while outbox:
+                        yield outbox.popleft()
+    finally:
+        await _leave(run)
+
+
+async def _perform(run: Run) -> AsyncGenerator[None, None]:
+    """Take the next step. It yields whenever the consumer is to see what was recorded."""
+    step = next_step(run.state, run.limits, aborted=run.aborted)
+    match step:
+        case AskModel():
+            if run.state.turn is None:
+                _start_turn(run)
+            await _before_turn(run)
+            if not run.state.failed:
+                async with aclosing(ask_model(run)) as pulls:
+                    async for _ in pulls:
+                        yield
+        case RunTools():
+            async with aclosing(run_tools(run)) as pulls:
+                async for _ in pulls:
+                    yield
+        case CloseTurn():
+            await _close_turn(run)
+        case Deliver(lanes):
+            _deliver(run, lanes)
+        case AskToContinue():
+            run.commit(user_message(run.config.continue_text), cause="length_recovery")
+        case TryStop():
+            await _try_stop(run, step)
+        case Pause():
+            await wind_down(run, "paused")
+        case End(reason):
+            await wind_down(run, reason)
+    yield
+
+
+def _open(recorder: Recorder, context: AgentContext, config: LoopConfig, toolbox: Toolbox) -> Run:
+    system = context.system
+    blocks = (SystemBlock(text=system),) if system and isinstance(system, str) else tuple(system or ())
+    request = RequestConfig(blocks, toolbox.specs, config.options)
+    return Run(recorder, current_backend(), config, context, toolbox, request, Projector())
+
+
+def _begin(run: Run, prompts: list[AgentMessage], cause: str) -> None:
+    """Record the start, queue the prompts, and listen to the outside from here on."""
+    recorder, config, request = run.recorder, run.config, run.request
+    seeds = run.context.messages if run.context.state is None else ()
+    recorder.run = run
+    run.record(
+        AgentStart(
+            session=recorder.session,
+            agent=config.agent,
+            cause=cause,
+            limits=config.limits,
+            model=config.model.name,
+            tools=request.tools_hash,
+            options=request.options_hash,
+            system=request.system_hash,
+            blobs=request.blobs(run.state.blobs),
+            history=tuple([recorder.store(message) for message in seeds]),
+        )
+    )
+    for prompt in prompts:
+        recorder.queue("prompt", prompt)
+    if config.inbox is not None:
+        config.inbox.bind(recorder)
+    if config.abort is not None:
+        config.abort.listen(run.abort)
+
+
+async def _leave(run: Run) -> None:
+    """End what is still under way and stop listening; a run cut short gets its end in the log."""
+    try:
+        if run.recorder.broken:
+            await run.stop_jobs(run.limits.grace_s)
+        elif run.recorder.run is run:
+            await wind_down(run, "error" if run.state.failed else "aborted")
+    finally:
+        run.recorder.run = None
+        if run.config.abort is not None:
+            run.config.abort.listen(None)
+        if run.config.inbox is not None:
+            run.config.inbox.bind(None)
+
+
+def _start_turn(run: Run) -> None:
+    """Take over a changed configuration and open the turn."""
+    if run.config.refresh is not None:
+        _refresh(run, run.config.refresh())
+    run.record(TurnStart(run.state.turn_index + 1))
+    run.fresh_turn = True
+
+
+def _refresh(run: Run, new: LoopConfig) -> None:
+    old = run.config
+    if new is old:
+        return
+    run.config = new
+    request = RequestConfig(run.request.system, run.request.tools, new.options)
+    changes = ConfigChanged(
+        model=new.model.name if new.model.name != old.model.name else None,
+        options=request.options_hash if request.options_hash != run.request.options_hash else None,
+        limits=new.limits if new.limits != old.limits else None,
+        blobs=request.blobs(run.state.blobs),
+    )
+    run.request = request
+    if (changes.model, changes.options, changes.limits) != (None, None, None):
+        run.record(changes)
+
+
+async def _before_turn(run: Run) -> None:
+    """Run the hook once for a turn that this run opened, and commit what it gives."""
+    hook, fresh, run.fresh_turn = run.config.hooks.before_turn, run.fresh_turn, False
+    if hook is None or not fresh:
+        return
+    try:
+        messages = await hook(TurnInfo(run.state.turn_index, run.state))
+    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
+        run.fail(HookError("hook: before_turn raised", reason=describe(error)))
+        return
+    for message in messages or ():
+        run.commit(user_message(message) if isinstance(message, str) else message, cause="before_turn")
+
+
+async def _close_turn(run: Run) -> None:
+    run.record(TurnEnd(run.state.turn_index))
+    hook = run.config.hooks.after_turn
+    if hook is None:
+        return
+    try:
+        await hook(TurnInfo(run.state.turn_index, run.state))
+    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
+        run.fail(HookError("hook: after_turn raised", reason=describe(error)))
+
+
+def _deliver(run: Run, lanes: tuple[str, ...]) -> None:
+    """Move queued messages into the transcript; they stay facts at every moment in between."""
+    if run.state.turn is None and run.state.turns < run.limits.turns:
+        _start_turn(run)
+    with run.recorder.lock:
+        state = run.state
+        for lane in lanes:
+            queue = {"prompt": state.prompts, "steering": state.steering, "follow_up": state.follow_ups}[lane]
+            if queue:
+                run.record(QueueChanged(lane, "taken", tuple([queued.id for queued in queue])))
+    for queued in run.state.taken:
+        run.commit(queued.message, queue_id=queued.id)
+
+
+async def _try_stop(run: Run, step: TryStop) -> None:
+    """Ask the guard; then end, unless something came in meanwhile. Check and ending are one step."""
+    guard = run.config.hooks.stop_guard
+    if guard is not None and not await _may_stop(run, step, guard):
+        return
+    with run.recorder.lock:
+        if next_step(run.state, run.limits, aborted=run.aborted) == step:
+            record_end(run, "stop")
+
+
+async def _may_stop(run: Run, step: TryStop, guard: StopGuard) -> bool:
+    state = run.state
+    replies = (message for message in reversed(state.messages) if message.role == "assistant")
+    info = StopInfo(state.turns, next(replies, None), step.trigger, state)
+    try:
+        verdict = await guard(info)
+    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
+        run.fail(HookError("hook: stop_guard raised", reason=describe(error)))
+        return False
+    if verdict.decision == "fail":
+        run.fail(StopGuardError(verdict.text or "the stop guard ended the run"))
+        return False
+    if verdict.decision == "go_on" and verdict.text.strip():
+        run.commit(user_message(verdict.text), cause="stop_guard")
+        return False
+    return True
+
+
+def _check_continue(context: AgentContext, config: LoopConfig) -> None:
+    state = context.state
+    if state is not None:
+        if state.turn or state.prompts or state.steering or state.follow_ups or state.taken:
+            return
+        tail = state.tail
+    else:
+        tail = _tail_of(context.messages)
+    if config.inbox is not None and config.inbox.waiting:
+        return
+    if tail not in ("user", "tool"):
+        reason = "the last message is an answer" if tail else "there are no messages"
+        raise ContinueError(f"continue: {reason}, give a prompt instead")
+
+
+def _tail_of(messages: Sequence[AgentMessage]) -> str:
+    for message in reversed(messages):
+        lowered = message.to_message()
+        if lowered is not None and lowered.role != "system":
+            return lowered.role
+    return ""

@@ -1,0 +1,377 @@
+"""One reply of the model: project, announce, stream, retry, commit.
+
+``ModelCall`` pumps the model's stream in a task of its own and enforces both timeouts;
+``ask_model`` performs the step: it yields whenever the consumer is to see what was recorded, and
+goes on when the consumer asks for more. An attempt that fails leaves nothing in the transcript.
+
+Read with: ``retry.py``, ``projection.py``, ``reply.py``.
+"""
+
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from .calls import settle_calls
+from .errors import (
+    ContextOverflowError,
+    ModelError,
+    ModelTimeoutError,
+    PartialStreamError,
+    StreamIdleError,
+    describe,
+    error_kind,
+    is_retryable,
+)
+from .events import (
+    ContextCompacted,
+    ContextCompacting,
+    MessageDiscarded,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ModelResponse,
+    Replaced,
+    RetryEvent,
+    Signal,
+)
+from .limits import Retry
+from .messages import Message, Usage
+from .ports import (
+    CallModel,
+    ChatModel,
+    ContextManager,
+    ModelRequest,
+    Projection,
+    StreamEnd,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from .reply import ReplyBuilder, generate
+from .retry import retry_delay
+from .run import Run
+
+NO_USAGE = Usage()
+MAX_PENDING = 256  # undelivered stream events before the pump pauses
+MAX_PENDING_CHARS = 1 << 20
+
+
+class ModelCall:
+    """A model's stream, pumped by a task; ``events`` are those the consumer has not seen."""
+
+    def __init__(self, run: Run, model: ChatModel, request: ModelRequest, retry: Retry) -> None:
+        self.events: deque[StreamEvent] = deque()
+        self.finished = False
+        self.error: BaseException | None = None
+        self.started_at = run.clock.monotonic()
+        self.first_token_s: float | None = None
+        self._run = run
+        self._model = model
+        self._request = request
+        self._retry = retry
+        self._waiting_since: float | None = self.started_at
+        self._chars = 0
+        self._room = run.backend.waker()
+        self._timer: Callable[[], None] | None = None
+        self._job = run.spawn(self._pump)
+        self._arm()
+
+    async def _pump(self) -> None:
+        run, events, now = self._run, self.events, self._run.clock.monotonic
+        try:
+            async with aclosing(self._model.stream(self._request)) as stream:
+                async for event in stream:
+                    if not events:
+                        run.wake.set()
+                    events.append(event)
+                    if type(event) is StreamEnd:
+                        break
+                    if len(events) >= MAX_PENDING or self._chars > MAX_PENDING_CHARS:
+                        self._waiting_since = None
+                        await self._room.wait()
+                    self._waiting_since = now()
+                    if type(event) is TextDelta:
+                        self._chars += len(event.text)
+        except BaseException as error:  # noqa: BLE001 (everything an adapter can raise is this call's outcome; a cancellation is ours)
+            if self.error is None:
+                self.error = error
+        finally:
+            self.finished = True
+            run.wake.set()
+
+    def take(self) -> deque[StreamEvent]:
+        """The events not delivered yet; the pump goes on."""
+        taken = self.events
+        if taken and self.first_token_s is None:
+            self.first_token_s = self._run.clock.monotonic() - self.started_at
+        return taken
+
+    def delivered(self) -> None:
+        """Everything taken has been delivered."""
+        self.events.clear()
+        self._chars = 0
+        self._room.set()
+
+    def close(self) -> None:
+        """Stop the timers; the call is over."""
+        if self._timer is not None:
+            self._timer()
+            self._timer = None
+
+    def _arm(self) -> None:
+        waits = [left for left in self._time_left() if left is not None]
+        if waits:
+            self._timer = self._run.clock.call_later(max(0.0, min(waits)), self._check)
+
+    def _time_left(self) -> tuple[float | None, float | None]:
+        """Seconds until the call has been silent, and has lasted, too long; None is never."""
+        now, retry = self._run.clock.monotonic(), self._retry
+        since = self._waiting_since
+        idle = None if retry.idle_s is None else retry.idle_s - (now - since if since is not None else 0.0)
+        whole = None if retry.call_s is None else retry.call_s - (now - self.started_at)
+        return idle, whole
+
+    def _check(self) -> None:
+        if self.finished:
+            return
+        idle, whole = self._time_left()
+        if whole is not None and whole <= 0:
+            self._fail(ModelTimeoutError("model: the call took too long", limit_s=self._retry.call_s))
+        elif idle is not None and idle <= 0:
+            self._fail(StreamIdleError("model: no data from the server", limit_s=self._retry.idle_s))
+        else:
+            self._arm()
+
+    def _fail(self, error: ModelError) -> None:
+        self.error = error
+        self._job.cancel()
+
+
+async def ask_model(run: Run) -> AsyncGenerator[None, None]:
+    """Perform the step "ask the model": one committed reply, an error fact, or nothing on abort."""
+    attempt, recoveries, sent = 1, run.limits.overflow_recoveries, ""
+    while not run.aborted:
+        request, fingerprint = await _project(run)
+        if fingerprint == sent:
+            run.fail(ContextOverflowError("context: could not be made smaller", fingerprint=sent))
+            return
+        yield
+        await run.flush()
+        if run.aborted:
+            return
+        outcome = _Attempt(run, request, attempt)
+        async with aclosing(outcome.perform()) as pulls:
+            async for _ in pulls:
+                yield
+        error = outcome.error
+        if error is None:
+            return
+        if isinstance(error, ContextOverflowError) and recoveries and run.config.context is not None:
+            run.record(ContextCompacting("overflow", describe(error)))
+            yield
+            await run.flush()
+            if await _compact(run, run.config.context, "overflow"):
+                recoveries, sent = recoveries - 1, fingerprint
+                continue
+        delay_s = _delay(run, error, attempt)
+        if delay_s is None:
+            run.fail(error)
+            return
+        run.record(
+            RetryEvent(
+                attempt, run.config.retry.attempts, delay_s, error_kind(error), message=describe(error)
+            )
+        )
+        yield
+        await _sleep(run, delay_s)
+        attempt += 1
+
+
+async def _project(run: Run) -> tuple[ModelRequest, str]:
+    """Choose the view, lower it and announce the call; the request and its fingerprint."""
+    manager = run.config.context
+    projection = Projection(messages=run.state.messages)
+    if manager is not None:
+        try:
+            projection = await manager.project(run.state.messages, _caller(run))
+        except Exception as error:  # noqa: BLE001 (a strategy that fails must not end the run: the whole view is sent)
+            run.warn("context", f"projection failed, the whole transcript is sent: {describe(error)}")
+    request, fact = run.projector.project(run.recorder, run.request, projection)
+    run.record(fact)
+    run.projector.recorded(fact)
+    return request, fact.fingerprint
+
+
+class _Attempt:
+    """One call of the model: its signals, and its reply or its error."""
+
+    def __init__(self, run: Run, request: ModelRequest, attempt: int) -> None:
+        self.error: BaseException | None = None
+        self._run = run
+        self._request = request
+        self._attempt = attempt
+        self._id = run.next_id()
+        self._builder = ReplyBuilder()
+        self._started = False
+
+    async def perform(self) -> AsyncGenerator[None, None]:
+        """Stream the reply; at the end its facts, or those of its failure, are recorded."""
+        run = self._run
+        call = ModelCall(run, run.config.model, self._request, run.config.retry)
+        try:
+            while not run.aborted:
+                if call.events:
+                    self._deliver(call)
+                elif call.finished:
+                    break
+                elif not run.outbox:
+                    await run.wake.wait()
+                    continue
+                yield
+            if run.aborted:
+                await run.stop_jobs(run.limits.grace_s)
+        finally:
+            call.close()
+        self._conclude(call)
+
+    def _deliver(self, call: ModelCall) -> None:
+        """Take what has arrived into the reply and show it."""
+        signals: list[Signal] = []
+        add = self._builder.add
+        for event in call.take():
+            add(event)
+            kind = type(event)
+            if kind is TextDelta:
+                if event.text:
+                    signals.append(MessageUpdate(event.text, "text", event.index))
+            elif kind is ToolCallDelta:
+                signals.append(MessageUpdate(event.args or "", "tool_call", event.index))
+            elif kind is ThinkingDelta:
+                if event.text:
+                    signals.append(MessageUpdate(event.text, "thinking", event.index))
+        call.delivered()
+        if signals and not self._started:
+            self._started = True
+            signals.insert(0, MessageStart("assistant", self._id))
+        self._run.recorder.signal(signals)
+
+    def _conclude(self, call: ModelCall) -> None:
+        run, end = self._run, self._builder.end
+        if run.aborted:
+            self._discard("aborted")
+            self._respond(call, "canceled")
+            return
+        error = call.error
+        if error is None and end is None:
+            error = PartialStreamError(
+                "model: the stream ended without its end event", text=self._builder.text
+            )
+        if error is not None:
+            self.error = error
+            self._discard(error_kind(error))
+            self._respond(call, error_kind(error))
+            return
+        self._commit()
+        self._respond(call, "")
+
+    def _commit(self) -> None:
+        run = self._run
+        reply = self._builder.message(id=self._id, timestamp=run.clock.time())
+        settled = settle_calls(reply, run.state.seen_calls)
+        if not self._started:
+            run.signal(MessageStart("assistant", self._id))
+        run.record(MessageEnd(self._id, settled.reply))
+        for call in settled.duplicates:
+            run.warn("duplicate_call", f"call {call.id!r} of tool {call.name!r} came twice; it runs once")
+
+    def _discard(self, reason: str) -> None:
+        if self._started:
+            self._run.signal(MessageDiscarded(self._id, reason))
+
+    def _respond(self, call: ModelCall, kind: str) -> None:
+        """Record what the call came to, for accounting."""
+        run, end = self._run, self._builder.end
+        run.record(
+            ModelResponse(
+                model=(end.model if end else "") or run.config.model.name,
+                usage=end.usage if end else NO_USAGE,
+                stop_reason=end.stop_reason if end else "",
+                error_kind=kind,
+                attempt=self._attempt,
+                first_token_s=call.first_token_s,
+                total_s=run.clock.monotonic() - call.started_at,
+                response_id=end.response_id if end else "",
+                message_id="" if kind else self._id,
+            )
+        )
+
+
+def _delay(run: Run, error: BaseException, attempt: int) -> float | None:
+    if not is_retryable(error):
+        return None
+    hint_s = error.retry_after_s if isinstance(error, ModelError) else None
+    return retry_delay(attempt, hint_s, run.config.retry, run.config.rand)
+
+
+async def _sleep(run: Run, seconds: float) -> None:
+    """Wait, but not beyond an abort."""
+    over: list[bool] = []
+
+    def wake() -> None:
+        over.append(True)
+        run.wake.set()
+
+    cancel = run.clock.call_later(seconds, wake)
+    try:
+        while not over and not run.aborted:
+            await run.wake.wait()
+    finally:
+        cancel()
+
+
+async def _compact(run: Run, manager: ContextManager, reason: str) -> bool:
+    """Have the context manager make the view smaller; whether it did."""
+    before = len(run.state.messages)
+    compaction = await manager.compact(run.state.messages, reason, _caller(run))
+    committed = compaction.changed and compaction.commit
+    run.record(
+        ContextCompacted(
+            committed=committed,
+            reason=reason,
+            tokens_before=compaction.tokens_before,
+            tokens_after=compaction.tokens_after,
+            messages_before=before,
+            messages_after=before,
+            messages=tuple([run.recorder.store(message) for message in compaction.messages]),
+            replaced=Replaced(first=compaction.first, last=compaction.last) if committed else None,
+        )
+    )
+    return compaction.changed
+
+
+def _caller(run: Run) -> CallModel:
+    """What strategies call models through: recorded and priced, never part of the transcript."""
+
+    async def call_model(request: ModelRequest, purpose: str) -> Message:
+        started_at = run.clock.monotonic()
+        reply, kind = None, ""
+        try:
+            reply = await generate(run.config.model, request)
+        except ModelError as error:
+            kind = error.error_kind
+            raise
+        finally:
+            run.record(
+                ModelResponse(
+                    model=run.config.model.name,
+                    usage=(reply.usage if reply else None) or NO_USAGE,
+                    stop_reason=(reply.stop_reason if reply else None) or "",
+                    error_kind=kind,
+                    total_s=run.clock.monotonic() - started_at,
+                    purpose=purpose,
+                )
+            )
+        return reply
+
+    return call_model

@@ -1,0 +1,166 @@
+"""What the model sees before each call, recorded as a change to what it saw before.
+
+The context manager chooses the view; the kernel lowers it, repairs it and chains the fingerprint.
+Between rewrites each view extends the last one, and the fact holds only what was appended.
+
+Read with: ``lowering.py``, ``ports.py`` (``ContextManager``), ``state.py`` (``Projected``).
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import to_builtins
+
+from .events import ContextProjected, Stored
+from .lowering import Lowering, digest, hash_of
+from .messages import AgentMessage
+from .ports import CallOptions, ContextManager, ContextSnapshot, ContextUsage, ModelRequest, Projection
+from .ports import CallModel, Compaction, SystemBlock, ToolSpec
+from .recorder import Recorder
+from .sequence import collect_context_items
+from .state import AgentState
+from .transcript import Transcript
+
+
+class PassThrough:
+    """The reference context manager: the model sees the whole transcript."""
+
+    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
+        return Projection(messages=view)
+
+    async def compact(
+        self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
+    ) -> Compaction:
+        return Compaction(changed=False)
+
+    def sync(self, view: Sequence[AgentMessage], /) -> None:
+        """Nothing to remember."""
+
+    def usage(self) -> ContextUsage | None:
+        return None
+
+    def snapshot(self) -> ContextSnapshot | None:
+        return None
+
+
+class RequestConfig:
+    """System prompt, tools and options of the requests to come, with their hashes."""
+
+    def __init__(
+        self, system: tuple[SystemBlock, ...], tools: tuple[ToolSpec, ...], options: CallOptions
+    ) -> None:
+        self.system = system
+        self.tools = tools
+        self.options = options
+        self.system_hash = hash_of(system) if system else ""
+        self.tools_hash = hash_of(tools) if tools else ""
+        self.options_hash = hash_of(options)
+        self.seed = digest(f"{self.system_hash}|{self.tools_hash}|{self.options_hash}".encode())
+
+    def blobs(self, known: dict[str, Any]) -> dict[str, Any]:
+        """The contents, by hash, that are not ``known`` yet, as plain JSON."""
+        parts = {
+            self.system_hash: self.system,
+            self.tools_hash: self.tools,
+            self.options_hash: self.options,
+        }
+        return {key: to_builtins(value) for key, value in parts.items() if key and key not in known}
+
+
+class Projector:
+    """Makes the requests of one session and remembers the last view."""
+
+    def __init__(self) -> None:
+        self.lowering = Lowering()
+        self._seq = 0  # the fact of the last projection made here
+        self._view: Transcript[AgentMessage] = Transcript()
+        self._refs: Transcript[str | Stored] = Transcript()
+        self._ids: dict[int, str] = {}
+        self._known: Transcript[AgentMessage] = Transcript()
+
+    def project(
+        self, recorder: Recorder, config: RequestConfig, projection: Projection
+    ) -> tuple[ModelRequest, ContextProjected]:
+        """The request for a view, and the fact that announces it (not yet recorded)."""
+        state = recorder.state
+        view = projection.messages
+        keep = self._kept(view)
+        appended = view.since(keep) if isinstance(view, Transcript) else list(view[keep:])
+        refs = self._reference(recorder, view, keep, appended)
+        base, base_keep, append = self._delta(state, keep, refs)
+        messages, fingerprint = self.lowering.extend(view, config.seed)
+        fact = ContextProjected(
+            base=base,
+            keep=base_keep,
+            append=append,
+            tools=config.tools_hash,
+            options=config.options_hash,
+            system=config.system_hash,
+            messages=len(messages),
+            tokens=projection.tokens,
+            items=tuple(collect_context_items(appended)),
+            fingerprint=fingerprint,
+        )
+        request = ModelRequest(
+            messages=messages, system=config.system, tools=config.tools, options=config.options
+        )
+        self._view = view if isinstance(view, Transcript) else Transcript(view)
+        return request, fact
+
+    def recorded(self, fact: ContextProjected) -> None:
+        """Remember that ``fact`` is now the base of the next projection."""
+        self._seq = fact.seq
+
+    def _kept(self, view: Sequence[AgentMessage]) -> int:
+        """How many messages ``view`` shares with the last view from its beginning."""
+        last = self._view
+        if isinstance(view, Transcript) and view.extends(last):
+            return len(last)
+        kept = 0
+        for old, new in zip(last, view, strict=False):
+            if old is not new:
+                break
+            kept += 1
+        return kept
+
+    def _reference(
+        self, recorder: Recorder, view: Sequence[AgentMessage], keep: int, appended: list[AgentMessage]
+    ) -> list[str | Stored]:
+        """Ids for what the transcript holds, whole messages for what only this view has."""
+        state = recorder.state
+        refs: list[str | Stored]
+        if view is state.messages:
+            refs = list(state.ids.since(keep))
+        else:
+            ids = self._transcript_ids(state)
+            refs = [ids.get(id(message)) or recorder.store(message) for message in appended]
+        self._refs = self._refs.prefix(keep).extend(refs)
+        return refs
+
+    def _transcript_ids(self, state: AgentState) -> dict[int, str]:
+        known = self._known
+        if not state.messages.extends(known):
+            self._ids.clear()
+            known = Transcript()
+        start = len(known)
+        for message, message_id in zip(state.messages.since(start), state.ids.since(start), strict=True):
+            self._ids[id(message)] = message_id
+        self._known = state.messages
+        return self._ids
+
+    def _delta(
+        self, state: AgentState, keep: int, refs: list[str | Stored]
+    ) -> tuple[int, int, tuple[str | Stored, ...]]:
+        """The change against the last recorded projection, whoever made that one."""
+        last = state.projection
+        if last is None:
+            return 0, 0, tuple(refs)
+        if last.seq == self._seq:
+            return last.seq, keep, tuple(refs)
+        whole = self._refs  # the first projection here of a session begun elsewhere
+        kept = 0
+        for old, new in zip(last.view, whole, strict=False):
+            if old != new:
+                break
+            kept += 1
+        return last.seq, kept, tuple(whole.since(kept))

@@ -1,0 +1,138 @@
+"""Where something becomes true: log, then state, then the consumer, in one synchronous step.
+
+A ``Recorder`` belongs to a session: it numbers facts under a lock, writes them ahead and folds
+them. Only the generator's frame records facts of a run; the inbox records queue facts from any
+thread under the same lock.
+
+Read with: ``run.py``, ``abort.py``.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from threading import RLock
+from typing import Protocol, TypeVar
+from uuid import uuid4
+
+from msgspec.structs import force_setattr
+
+from .codec import Codec
+from .errors import LogError
+from .events import Event, Fact, MessageEnd, QueueChanged, Signal, Stored
+from .messages import AgentMessage, Message
+from .ports import Clock, EventLog
+from .state import AgentState, apply
+
+FactT = TypeVar("FactT", bound=Fact)
+
+
+class ActiveRun(Protocol):
+    """The run a recorder reports to."""
+
+    id: str
+    outbox: deque[Event]
+
+    def notice(self) -> None:
+        """Something was queued; called from any thread."""
+        ...
+
+
+class Recorder:
+    """Numbers, stores and folds the facts of one session; thread-safe."""
+
+    def __init__(
+        self,
+        state: AgentState | None = None,
+        *,
+        log: EventLog | None,
+        clock: Clock,
+        codec: Codec,
+        session: str = "",
+    ) -> None:
+        self.lock = RLock()
+        self.state = AgentState() if state is None else state
+        self.session = self.state.session or session or uuid4().hex
+        self.log = log
+        self.clock = clock
+        self.codec = codec
+        self.run: ActiveRun | None = None
+        self.broken = False
+        self._sub = 0
+
+    def record(self, fact: FactT) -> FactT:
+        """Make ``fact`` true: number it, append it to the log, fold it, have it yielded.
+
+        Raises:
+            LogError: the log refused it; nothing changed, and nothing more may be recorded.
+        """
+        with self.lock:
+            run = self.run
+            force_setattr(fact, "seq", self.state.seq + 1)
+            force_setattr(fact, "time", self.clock.time())
+            if run is not None:
+                force_setattr(fact, "run_id", run.id)
+            if self.log is not None:
+                self._append(self.log, fact)
+            self.state = apply(self.state, fact)
+            self._sub = 0
+            if run is not None:
+                run.outbox.append(fact)
+        return fact
+
+    def _append(self, log: EventLog, fact: Fact) -> None:
+        if self.broken:
+            raise LogError("log: refused a fact earlier, nothing more can be recorded")
+        try:
+            log.append(fact)
+        except Exception as error:
+            self.broken = True
+            if isinstance(error, LogError):
+                raise
+            raise LogError(
+                "log: could not store the fact", tag=type(fact).__struct_config__.tag, reason=str(error)
+            ) from error
+
+    def signal(self, signals: Sequence[Signal]) -> None:
+        """Have signals yielded after the last fact, in this order."""
+        run = self.run
+        if run is None:
+            return
+        with self.lock:
+            seq, sub = self.state.seq, self._sub
+            for signal in signals:
+                sub += 1
+                force_setattr(signal, "seq", seq)
+                force_setattr(signal, "sub", sub)
+                force_setattr(signal, "run_id", run.id)
+            self._sub = sub
+            run.outbox.extend(signals)
+
+    def queue(self, lane: str, message: AgentMessage) -> None:
+        """Record that ``message`` waits in ``lane``, and let the run know."""
+        with self.lock:
+            stored = self.store(message)
+            self.record(
+                QueueChanged(
+                    lane,
+                    "queued",
+                    (f"q{self.state.queue_count + 1}",),
+                    message=stored.message,
+                    app=stored.app,
+                )
+            )
+            run = self.run
+        if run is not None:
+            run.notice()
+
+    def store(self, message: AgentMessage) -> Stored:
+        """``message`` as facts carry it.
+
+        Raises:
+            CodecError: it cannot be written as JSON, or its class is not registered.
+        """
+        if type(message) is Message:
+            if message.metadata:
+                self.codec.encode(MessageEnd("", message))  # metadata is the host's: anything goes in
+            return Stored(message=message)
+        stored = Stored(message=message.to_message(), app=self.codec.wrap(message))
+        self.codec.encode(MessageEnd("", stored.message, stored.app))
+        return stored

@@ -1,0 +1,175 @@
+"""One run of the loop over a session: what is under way and what is to be told.
+
+The generator's frame owns everything here. Tasks never record: they leave outcomes behind and
+wake the generator. Other threads may only ``notice`` and ``poke``.
+
+Read with: ``recorder.py``, ``loop.py``.
+"""
+
+from collections import deque
+from collections.abc import Callable, Coroutine
+from threading import get_ident
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from .config import AgentContext, LoopConfig
+from .errors import AgentError, describe, error_kind
+from .events import ErrorEvent, Event, Fact, MessageEnd, MessageStart, Signal
+from .json_edge import plain_json
+from .limits import Limits
+from .messages import AgentMessage
+from .ports import Clock
+from .projection import Projector, RequestConfig
+from .recorder import Recorder
+from .spawn import Backend, Job
+from .state import AgentState
+from .toolbox import Toolbox
+
+FactT = TypeVar("FactT", bound=Fact)
+
+
+class Run:
+    """The run under way and its tasks."""
+
+    __slots__ = (
+        "aborted", "backend", "clock", "config", "context", "error", "executions", "fresh_turn", "id", "jobs", "on_notice",
+        "outbox", "projector", "recorder", "request", "thread", "toolbox", "wake",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        backend: Backend,
+        config: LoopConfig,
+        context: AgentContext,
+        toolbox: Toolbox,
+        request: RequestConfig,
+        projector: Projector,
+    ) -> None:
+        self.recorder = recorder
+        self.backend = backend
+        self.config = config
+        self.context = context
+        self.toolbox = toolbox
+        self.request = request
+        self.projector = projector
+        self.id = f"r{recorder.state.runs + 1}"
+        self.clock: Clock = config.clock
+        self.outbox: deque[Event] = deque()
+        self.jobs: list[Job] = []
+        self.executions: dict[str, Any] = {}  # call id to ``tool_call.Execution``, a later layer
+        self.on_notice: Callable[[], None] | None = None
+        self.aborted = False
+        self.fresh_turn = False
+        self.error: BaseException | None = None
+        self.thread = get_ident()
+        self.wake = backend.waker()
+
+    @property
+    def limits(self) -> Limits:
+        return self.config.limits
+
+    @property
+    def state(self) -> AgentState:
+        return self.recorder.state
+
+    def record(self, fact: FactT) -> FactT:
+        """See ``Recorder.record``."""
+        return self.recorder.record(fact)
+
+    def signal(self, *signals: Signal) -> None:
+        """See ``Recorder.signal``."""
+        self.recorder.signal(signals)
+
+    async def flush(self) -> None:
+        """Wait until all recorded facts are durable, before an announced effect."""
+        log = self.recorder.log
+        if log is not None:
+            await log.flush()
+
+    def next_id(self) -> str:
+        """The id of the next message to be committed."""
+        return f"m{self.state.message_count + 1}"
+
+    def commit(self, message: AgentMessage, *, queue_id: str = "", cause: str = "") -> str:
+        """Put a message into the transcript; returns its id."""
+        id = self.next_id()
+        stored = self.recorder.store(message)
+        lowered = stored.message
+        if lowered is not None:
+            lowered = replace(lowered, id=id, timestamp=lowered.timestamp or self.clock.time())
+        self.signal(MessageStart(message.role, id))
+        self.record(MessageEnd(id, lowered, stored.app, queue_id, cause))
+        return id
+
+    def fail(self, error: BaseException) -> None:
+        """Record that the run fails because of ``error``; it ends at the next step."""
+        self.error = error
+        details = error.details if isinstance(error, AgentError) else {}
+        self.record(ErrorEvent(error_kind(error), describe(error), details=plain_json(details)))
+
+    def warn(self, kind: str, message: str) -> None:
+        """Record something that went wrong and does not end the run."""
+        self.record(ErrorEvent(kind, message, fatal=False))
+
+    def spawn(self, fn: Callable[[], Coroutine[Any, Any, None]]) -> Job:
+        """Start a task this run owns."""
+        jobs = self.jobs
+        if len(jobs) >= 16:
+            self.jobs = jobs = [job for job in jobs if not job.done]
+        job = self.backend.spawn(fn)
+        jobs.append(job)
+        return job
+
+    def abort(self) -> None:
+        """The run is to end: its tasks stop now, the facts follow at the next pull; any thread."""
+        self.aborted = True
+        self._here(self._stop_tasks)
+
+    def notice(self) -> None:
+        """A message was queued: act on the tasks now; any thread."""
+        self._here(self._noticed)
+
+    def poke(self) -> None:
+        """Wake the generator; any thread."""
+        self._here(self.wake.set)
+
+    def _here(self, fn: Callable[[], None]) -> None:
+        if get_ident() == self.thread:
+            fn()
+        else:
+            self.backend.call_soon(fn)
+
+    def _stop_tasks(self) -> None:
+        for execution in self.executions.values():
+            execution.cancel()
+        for job in self.jobs:
+            job.cancel()
+        self.wake.set()
+
+    def _noticed(self) -> None:
+        if self.on_notice is not None:
+            self.on_notice()
+        self.wake.set()
+
+    async def stop_jobs(self, grace_s: float) -> list[Job]:
+        """Cancel every task and wait for it, at most ``grace_s``; those that did not stop."""
+        self.jobs = [job for job in self.jobs if not job.done]
+        if not self.jobs:
+            return []
+        self._stop_tasks()
+        late: list[bool] = []
+
+        def time_is_up() -> None:
+            late.append(True)
+            self.wake.set()
+
+        cancel = self.clock.call_later(grace_s, time_is_up)
+        try:
+            await self.backend.shielded(
+                self.wake.wait, lambda: bool(late) or all(job.done for job in self.jobs)
+            )
+        finally:
+            cancel()
+        return [job for job in self.jobs if not job.done]

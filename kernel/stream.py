@@ -1,0 +1,127 @@
+"""What ``agent_loop`` returns: the run as an async generator, and what can be asked of it.
+
+Read with: ``loop.py``.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from .errors import RunFailedError
+from .events import Event
+from .messages import AgentMessage, ToolCall, Usage
+from .recorder import Recorder
+from .state import AgentState
+from .transcript import Transcript
+
+OutT = TypeVar("OutT")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Generic[OutT]):
+    """What a run came to.
+
+    ``messages`` are those the run committed, whatever its end. ``text`` is that of its last reply.
+    ``pending`` are calls that wait for approval.
+    """
+
+    output: OutT
+    text: str
+    messages: Sequence[AgentMessage]
+    usage: Usage
+    end_reason: str
+    error_kind: str = ""
+    error: str = ""
+    pending: Sequence[ToolCall] = ()
+
+    def raise_for_error(self) -> Self:
+        """The result itself, unless the run did not end well.
+
+        Raises:
+            RunFailedError: it ended by an error, an abort or a limit.
+        """
+        if self.end_reason in ("stop", "paused"):
+            return self
+        raise RunFailedError(
+            f"run: {self.error or self.end_reason}", end_reason=self.end_reason, error_kind=self.error_kind
+        )
+
+
+class EventStream(AsyncGenerator[Event, None]):
+    """The events of one run, in order of ``(seq, sub)``.
+
+    Iterate to run; ``async with`` closes it. Closing stops all work of the run before it returns.
+    """
+
+    __slots__ = ("_events", "_first", "_recorder")
+
+    def __init__(self, recorder: Recorder, events: AsyncGenerator[Event, None]) -> None:
+        self._recorder = recorder
+        self._events = events
+        self._first = recorder.state.message_count
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Any:  # the generator's own awaitable, so that no frame stands between
+        return self._events.__anext__()
+
+    def asend(self, value: None) -> Any:
+        return self._events.asend(value)
+
+    def athrow(self, *args: Any) -> Any:
+        return self._events.athrow(*args)
+
+    async def aclose(self) -> None:
+        """Stop all work of the run; returns when it has ended."""
+        await self._events.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def state(self) -> AgentState:
+        """The fold of the facts recorded so far; an immutable value, safe to read from any thread."""
+        return self._recorder.state
+
+    def transcript(self) -> Transcript[AgentMessage]:
+        """All messages of the session so far; an immutable view that costs nothing."""
+        return self._recorder.state.messages
+
+    async def result(self) -> RunResult[str]:
+        """Run to the end, dropping what events are left, and say what came of it.
+
+        Raises:
+            LogError: the log refused a fact.
+        """
+        async for _ in self._events:
+            pass
+        state = self.state
+        messages = _since(state, self._first)
+        replies = [message for message in messages if message.role == "assistant"]
+        text = replies[-1].text if replies else ""
+        error = state.last_error if state.failed else None
+        return RunResult(
+            output=text,
+            text=text,
+            messages=messages,
+            usage=state.run_usage,
+            end_reason=state.end_reason,
+            error_kind=error.kind if error else "",
+            error=error.message if error else "",
+            pending=state.pending_calls if state.end_reason == "paused" else (),
+        )
+
+
+def _since(state: AgentState, first: int) -> Transcript[AgentMessage]:
+    """The messages committed after the session had given out ``first`` ids."""
+    ids, start = state.ids, len(state.ids)
+    while start > 0 and int(ids[start - 1][1:]) > first:
+        start -= 1
+    return Transcript(state.messages.since(start))

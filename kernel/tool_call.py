@@ -1,0 +1,299 @@
+"""One call into one result: find, check, run, convert, cut to size.
+
+``refusal`` decides without effects whether a call may run; ``Execution`` runs it in a task of its
+own and keeps the outcome for the generator to record. What a tool raises is what the model reads;
+only ``FatalToolError`` goes further.
+
+Read with: ``tool_batch.py`` (when calls start), ``toolbox.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, get_args
+
+import msgspec
+
+from .errors import FatalToolError, ToolError, describe
+from .json_edge import clean_json, clean_text, encode_text
+from .messages import Content, Text, ToolCall
+from .ports import JSON, Clock, ToolResult
+from .run import Run
+from .spawn import Job
+from .toolbox import ResolvedTool
+
+Blocks: TypeAlias = tuple[Content, ...]
+_CONTENT_TYPES = get_args(Content)
+
+
+class Refusal(NamedTuple):
+    """A call that will not run: its outcome and what the model is told."""
+
+    outcome: str
+    text: str
+
+
+class Outcome(NamedTuple):
+    """What a call came to."""
+
+    outcome: str
+    content: Blocks
+    details: dict[str, Any]
+    fatal: BaseException | None = None
+
+
+def refusal(run: Run, call: ToolCall) -> Refusal | None:
+    """Why ``call`` may not run, or None; looks, and changes nothing."""
+    if not call.completed:
+        return Refusal("invalid", "the call was cut off by the output limit and was not executed")
+    tool = run.toolbox.by_name.get(call.name)
+    if tool is None:
+        known = ", ".join(sorted(run.toolbox.by_name)) or "none"
+        return Refusal("unknown_tool", f"tool {call.name!r} not found; available tools: {known}")
+    if call.args_invalid:
+        return Refusal("invalid", _unparsed(call))
+    limit = run.limits.tool_errors
+    failures = run.state.errors_by_tool.get(call.name, 0)
+    if limit is not None and failures >= limit:
+        return Refusal("disabled", f"tool {call.name!r} is switched off after {failures} failures")
+    try:
+        problems = tool.check(call.args)
+    except Exception as error:  # noqa: BLE001 (a tool's own check is the tool's code: what it raises is an answer)
+        return Refusal("invalid", f"arguments could not be checked: {describe(error)}")
+    if problems:
+        return Refusal("invalid", "arguments do not match the schema: " + "; ".join(problems))
+    return None
+
+
+def _unparsed(call: ToolCall) -> str:
+    text = call.args_text or ""
+    shown = text if len(text) <= 500 else f"{text[:500]}…"
+    return f"arguments are not a JSON object: {call.args_parse_error}; received: {shown}"
+
+
+class CallContext:
+    """The ``ToolContext`` of a running call."""
+
+    __slots__ = ("_execution", "_run", "call_id", "idempotency_key")
+
+    def __init__(self, run: Run, execution: "Execution", key: str) -> None:
+        self._run = run
+        self._execution = execution
+        self.call_id = execution.call.id
+        self.idempotency_key = key
+
+    @property
+    def agent(self) -> tuple[str, ...]:
+        return (self._run.config.agent,)
+
+    @property
+    def run_context(self) -> JSON:
+        return self._run.context.run_context or {}
+
+    @property
+    def clock(self) -> Clock:
+        return self._run.clock
+
+    @property
+    def cancelled(self) -> bool:
+        return self._execution.cancelled
+
+    def progress(self, summary: str = "", /, **payload: Any) -> None:
+        """See ``ToolContext.progress``."""
+        execution = self._execution
+        if execution.outcome is None:
+            execution.progress = (clean_text(summary), payload)
+            self._run.poke()
+
+
+class Execution:
+    """A call under way; ``outcome`` is set when it is over."""
+
+    __slots__ = (
+        "abandoned", "call", "cancelled", "interrupted", "job", "outcome", "progress", "safe", "started_at",
+        "timed_out", "tool", "_context", "_run",
+    )  # fmt: skip
+
+    def __init__(self, run: Run, call: ToolCall, tool: ResolvedTool, key: str) -> None:
+        self.call = call
+        self.tool = tool
+        self.safe = tool.is_safe(call.args)
+        self.outcome: Outcome | None = None
+        self.progress: tuple[str, dict[str, Any]] | None = None
+        self.abandoned = False
+        self.cancelled = False
+        self.interrupted = False
+        self.timed_out = False
+        self.started_at = run.clock.monotonic()
+        self._run = run
+        self._context = CallContext(run, self, key)
+        self.job: Job | None = None
+
+    def start(self) -> None:
+        """Run the tool in a task of its own, unless it was stopped before."""
+        if self.interrupted:
+            self.outcome = Outcome("interrupted", (Text(SKIPPED),), {})
+            return
+        self.started_at = self._run.clock.monotonic()
+        self.job = self._run.spawn(self._perform)
+
+    def cancel(self) -> None:
+        """Ask the tool to stop."""
+        self.cancelled = True
+        if self.job is not None:
+            self.job.cancel()
+
+    def abandon(self) -> None:
+        """The tool did not stop in time: whatever it still does or says is nobody's business."""
+        self.abandoned = True
+
+    def interrupt(self) -> None:
+        """Ask the tool to stop because a message wants the agent's attention."""
+        if not self.interrupted and self.outcome is None:
+            self.interrupted = True
+            self.cancel()
+
+    async def _perform(self) -> None:
+        run, limit_s = self._run, self.tool.spec.timeout_s
+        stop_timer = run.clock.call_later(limit_s, self._time_out) if limit_s is not None else None
+        try:
+            result = await self.tool.tool.execute(self.call.args, self._context)
+            self.outcome = self._convert(result)
+        except Exception as error:  # noqa: BLE001 (whatever a tool raises is an answer to the model)
+            self.outcome = self._failed(error)
+        finally:
+            if self.outcome is None:  # cancelled, by us or by the tool itself
+                self.outcome = self._stopped()
+            if stop_timer is not None:
+                stop_timer()
+            run.wake.set()
+
+    def _time_out(self) -> None:
+        self.timed_out = True
+        self.cancel()
+
+    def _failed(self, error: Exception) -> Outcome:
+        if isinstance(error, ToolError):
+            text = str(error.args[0]) if error.args and error.args[0] else type(error).__name__
+            fatal = error if isinstance(error, FatalToolError) else None
+            return _error(text, fatal)
+        return _error(f"{type(error).__name__}: {describe(error)}", None)
+
+    def _stopped(self) -> Outcome:
+        if self.timed_out:
+            return _error(f"the tool took longer than {self.tool.spec.timeout_s:g} s and was stopped", None)
+        if self.interrupted:
+            return Outcome("interrupted", (Text(INTERRUPTED),), {})
+        if self.cancelled or self._run.aborted:
+            return Outcome("cancelled", (Text(CANCELLED),), {})
+        return _error("the tool cancelled itself", None)
+
+    def _convert(self, result: object) -> Outcome:
+        try:
+            content, details, is_error, replaced = to_content(result)
+        except (TypeError, ValueError) as error:
+            return _error(f"the tool returned something that is not a result: {describe(error)}", None)
+        if replaced:
+            details = {**details, "replaced": replaced}
+        limit = self.tool.spec.max_result_bytes or self._run.limits.result_bytes
+        content, size = cut_to_size(content, limit)
+        if size:
+            details = {**details, "truncated_from_bytes": size}
+        return Outcome("error" if is_error else "ok", content, details)
+
+
+CANCELLED = "cancelled while it was running; whether it had any effect is unknown"
+INTERRUPTED = "interrupted by a new message while it was running; whether it had any effect is unknown"
+NOT_STARTED = "not executed: the run was ended first"
+LIMIT_REACHED = "not executed: the run may make no more tool calls"
+SKIPPED = "not executed: a new message from the user came first"
+UNKNOWN = (
+    "the process ended while this call was running; whether it had any effect is unknown, "
+    "and it was not run again"
+)
+
+
+def _error(text: str, fatal: BaseException | None) -> Outcome:
+    return Outcome("error", (Text(clean_text(text)),), {}, fatal)
+
+
+def to_content(result: object) -> tuple[Blocks, dict[str, Any], bool, int]:
+    """Content blocks, details, whether it is an error, and the surrogates replaced.
+
+    Text is taken as it is, blocks too; everything else becomes compact JSON text.
+
+    Raises:
+        TypeError: no JSON form.
+        ValueError: a number that JSON does not have, or bytes that are not text.
+    """
+    if type(result) is str:
+        clean = clean_text(result)
+        return (Text(clean),), {}, False, 0 if clean is result or clean == result else 1
+    if isinstance(result, ToolResult):
+        content, _, _, replaced = to_content(result.content)
+        details, more = clean_json(msgspec.to_builtins(result.details))
+        return content, details, result.is_error, replaced + more
+    if isinstance(result, _CONTENT_TYPES):
+        return (_clean_block(result),), {}, False, 0
+    if isinstance(result, Sequence) and result and all(isinstance(item, _CONTENT_TYPES) for item in result):
+        return tuple([_clean_block(item) for item in result]), {}, False, 0
+    if result is None:
+        return (), {}, False, 0
+    if isinstance(result, bytes | bytearray | memoryview):
+        return (Text(_decode(bytes(result))),), {}, False, 0
+    value, replaced = clean_json(msgspec.to_builtins(result, enc_hook=_to_plain))
+    return (Text(value if isinstance(value, str) else encode_text(value)),), {}, False, replaced
+
+
+def _clean_block(block: Any) -> Content:
+    if type(block) is Text:
+        return Text(clean_text(block.text))
+    return block  # type: ignore[no-any-return]  # the caller has checked its type
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            "bytes that are not UTF-8 text; return text, or an Image or Document block"
+        ) from error
+
+
+def _to_plain(value: Any) -> Any:
+    """JSON of a value that msgspec does not know: pydantic models say it themselves."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__qualname__} has no JSON form")
+
+
+def cut_to_size(content: Blocks, limit: int) -> tuple[Blocks, int]:
+    """Content whose text is at most about ``limit`` bytes, and the size before if it was more.
+
+    Head and tail stay; the mark between them says how much is missing.
+    """
+    if sum([len(block.text) for block in content if type(block) is Text]) * 4 <= limit:
+        return content, 0
+    sizes = [len(block.text.encode()) if type(block) is Text else 0 for block in content]
+    total = sum(sizes)
+    if total <= limit:
+        return content, 0
+    left = limit
+    cut: list[Content] = []
+    for block, size in zip(content, sizes, strict=True):
+        if type(block) is Text and size > left:
+            cut.append(Text(_head_and_tail(block.text, size, left)))
+            left = 0
+        else:
+            cut.append(block)
+            left -= size
+    return tuple(cut), total
+
+
+def _head_and_tail(text: str, size: int, limit: int) -> str:
+    half = limit // 2
+    head = text[:half].encode()[:half].decode(errors="ignore")
+    tail = text[-half:].encode()[-half:].decode(errors="ignore") if half else ""
+    missing = size - len(head.encode()) - len(tail.encode())
+    return f"{head}\n[… {missing:,} bytes left out …]\n{tail}"

@@ -1,0 +1,87 @@
+"""The tools of a run, looked up by name, with their optional abilities resolved once.
+
+Read with: ``ports.py`` (``Tool``), ``tool_call.py``.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from weakref import WeakKeyDictionary
+
+from .errors import ToolDefinitionError
+from .ports import JSON, ChecksArguments, DecidesConcurrency, Tool, ToolSpec
+from .schema import compile_schema, schema_problems
+
+
+class ResolvedTool:
+    """A tool and how to use it.
+
+    ``check`` lists what is wrong with arguments, one line each.
+    """
+
+    __slots__ = ("__weakref__", "_safe", "check", "spec", "tool")
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        self.spec = tool.spec
+        self.check = _checker(tool, self.spec)
+        self._safe = _safety(tool, self.spec)
+
+    def is_safe(self, args: JSON) -> bool:
+        """Whether a call with ``args`` may run beside others; a tool that cannot say is not safe."""
+        try:
+            return self._safe(args)
+        except Exception:  # noqa: BLE001 (the arguments are not checked yet: what the tool makes of bad ones is "no")
+            return False
+
+
+def _checker(tool: Tool, spec: ToolSpec) -> Callable[[JSON], Sequence[str]]:
+    if isinstance(tool, ChecksArguments):
+        return tool.check_arguments
+    if not spec.schema:
+        return _accept
+    validator = compile_schema(spec.schema, spec.name)
+    return lambda args: schema_problems(validator, args)
+
+
+def _accept(args: JSON) -> Sequence[str]:
+    return ()
+
+
+def _safety(tool: Tool, spec: ToolSpec) -> Callable[[JSON], bool]:
+    if isinstance(tool, DecidesConcurrency):
+        return tool.concurrency_safe
+    safe = spec.concurrency_safe if spec.concurrency_safe is not None else bool(spec.read_only)
+    return lambda args: safe
+
+
+_resolved: WeakKeyDictionary[Tool, ResolvedTool] = WeakKeyDictionary()
+
+
+def resolve(tool: Tool) -> ResolvedTool:
+    """The resolved form of a tool, made once for each tool object."""
+    try:
+        found = _resolved.get(tool)
+        if found is None:
+            found = _resolved[tool] = ResolvedTool(tool)
+    except TypeError:  # neither hashable nor weakly referable: resolved for each run
+        return ResolvedTool(tool)
+    return found
+
+
+class Toolbox:
+    """Tools by name.
+
+    Raises:
+        ToolDefinitionError: two tools have one name, or a tool's schema is not a JSON Schema.
+    """
+
+    __slots__ = ("by_name", "specs")
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self.by_name: dict[str, ResolvedTool] = {}
+        for tool in tools:
+            resolved = resolve(tool)
+            name = resolved.spec.name
+            if name in self.by_name:
+                raise ToolDefinitionError("tools: two tools have one name", name=name)
+            self.by_name[name] = resolved
+        self.specs = tuple([resolved.spec for resolved in self.by_name.values()])

@@ -1,0 +1,51 @@
+"""A log in memory: for tests, and for runs nobody needs to keep."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from unspool.kernel.events import Fact
+from unspool.kernel.spawn import Waker, current_backend
+
+
+class MemoryLog:
+    """Keeps facts in ``facts``; nothing survives the process."""
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+        self._closed = False
+        self._wakers: list[Waker] = []
+
+    def append(self, fact: Fact, /) -> None:
+        self.facts.append(fact)
+        for waker in self._wakers:
+            waker.set()
+
+    async def flush(self) -> None:
+        """Nothing to wait for."""
+
+    async def read(self, start: int = 0, stop: int | None = None) -> AsyncIterator[Fact]:
+        for fact in self.facts:
+            if fact.seq > start and (stop is None or fact.seq <= stop):
+                yield fact
+
+    async def tail(self, start: int = 0) -> AsyncGenerator[Fact, None]:
+        waker = current_backend().waker()
+        self._wakers.append(waker)
+        position = 0
+        try:
+            while True:
+                while position < len(self.facts):
+                    fact = self.facts[position]
+                    position += 1
+                    if fact.seq > start:
+                        yield fact
+                if self._closed:
+                    return
+                await waker.wait()
+        finally:
+            self._wakers.remove(waker)
+
+    async def aclose(self) -> None:
+        """End all tails once they have given what there is."""
+        self._closed = True
+        for waker in self._wakers:
+            waker.set()
