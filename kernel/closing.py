@@ -13,7 +13,7 @@ from .events import AgentEnd, MessageEnd, MessageStart, ToolExecEnd, ToolExecSta
 from .messages import Message, Text, ToolCall
 from .run import Run
 from .state import CallState
-from .tool_call import CANCELLED, LIMIT_REACHED, NOT_STARTED, Execution, Outcome
+from .tool_call import LIMIT_REACHED, NOT_STARTED, Execution, Outcome
 
 
 def announce(run: Run, state: CallState) -> None:
@@ -30,7 +30,7 @@ def end_unrun(run: Run, state: CallState, outcome: str, text: str) -> None:
     run.record(ToolExecEnd(call.id, call.name, outcome, (Text(text),)))
 
 
-def end_execution(run: Run, execution: Execution, outcome: Outcome, *, abandoned: bool = False) -> None:
+def end_execution(run: Run, execution: Execution, outcome: Outcome) -> None:
     """A call that ran gets its end."""
     call = execution.call
     fact = ToolExecEnd(
@@ -40,7 +40,7 @@ def end_execution(run: Run, execution: Execution, outcome: Outcome, *, abandoned
         outcome.content,
         outcome.details,
         run.clock.monotonic() - execution.started_at,
-        abandoned,
+        execution.abandoned,
     )
     decides = run.config.hooks.stop_after_tool
     if decides is None or outcome.outcome != "ok":
@@ -91,7 +91,7 @@ async def wind_down(run: Run, reason: str) -> None:
     abort = run.config.abort
     if reason == "aborted" and abort is not None and abort.fired and abort.marker:
         run.commit(_marker(abort.reason, phase), cause="abort")
-    if run.state.turn is not None:
+    if run.state.turn is not None and reason != "paused":
         run.record(TurnEnd(run.state.turn.index))
     if reason == "max_turns":
         run.fail(MaxTurnsError("run: no turns left", limit=run.limits.turns))
@@ -138,10 +138,6 @@ def _close_calls(run: Run, reason: str) -> None:
             continue
         if execution is None or (execution.job is None and execution.outcome is None):
             end_unrun(run, state, "skipped" if reason == "max_tool_calls" else "cancelled", not_run)
-        elif execution.outcome is not None:
-            end_execution(run, execution, execution.outcome)
         else:
-            execution.abandon()
-            late = Outcome("cancelled", (Text(CANCELLED),), {})
-            end_execution(run, execution, late, abandoned=True)
+            end_execution(run, execution, execution.outcome or execution.abandon())
     commit_results(run)

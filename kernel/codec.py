@@ -91,6 +91,18 @@ class Codec:
                 "codec: cannot be written as JSON", type=type(fact).__name__, reason=str(error)
             ) from error
 
+    def plain(self, value: dict[str, Any]) -> dict[str, Any]:
+        """``value`` as it will come back from a log.
+
+        Raises:
+            CodecError: it cannot be written as JSON.
+        """
+        try:
+            plain: dict[str, Any] = msgspec.json.decode(self._encoder.encode(value))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise CodecError("codec: metadata cannot be written as JSON", reason=str(error)) from error
+        return plain
+
     def decode(self, raw: bytes) -> Fact:
         """The fact in ``raw``.
 

@@ -55,7 +55,7 @@ class _Fact(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag
     run_id: str = ""
 
 
-class AgentStart(_Fact, tag="agent_start"):
+class AgentStart(_Fact, frozen=True, tag="agent_start"):
     """A run begins. ``cause``: prompt, continue, resume, inject.
 
     ``tools``, ``options`` and ``system`` are hashes; ``blobs`` holds the contents that this
@@ -74,19 +74,19 @@ class AgentStart(_Fact, tag="agent_start"):
     history: tuple[Stored, ...] = ()
 
 
-class TurnStart(_Fact, tag="turn_start"):
+class TurnStart(_Fact, frozen=True, tag="turn_start"):
     """A turn (one reply and its calls) begins; ``index`` counts from 1 within the run."""
 
     index: int
 
 
-class TurnEnd(_Fact, tag="turn_end"):
+class TurnEnd(_Fact, frozen=True, tag="turn_end"):
     """The turn is complete: its reply and all results are in, or the run ends in it."""
 
     index: int
 
 
-class MessageEnd(_Fact, tag="message_end"):
+class MessageEnd(_Fact, frozen=True, tag="message_end"):
     """A message is committed to the transcript.
 
     A plain tool result only names its call (role ``tool``, ``tool_call_id``, no content): the
@@ -103,7 +103,7 @@ class MessageEnd(_Fact, tag="message_end"):
     cause: str = ""
 
 
-class ContextProjected(_Fact, tag="context_projected"):
+class ContextProjected(_Fact, frozen=True, tag="context_projected"):
     """What the next model call sees, as a change to the projection at fact ``base``.
 
     The view is the first ``keep`` messages of the base view and then ``append``: message ids, or
@@ -124,7 +124,7 @@ class ContextProjected(_Fact, tag="context_projected"):
     fingerprint: str = ""
 
 
-class ContextCompacting(_Fact, tag="context_compacting"):
+class ContextCompacting(_Fact, frozen=True, tag="context_compacting"):
     """A context strategy is about to rewrite, or to call a model for it."""
 
     reason: str
@@ -138,7 +138,7 @@ class Replaced(Struct, frozen=True, gc=False, kw_only=True):
     last: str
 
 
-class ContextCompacted(_Fact, tag="context_compacted"):
+class ContextCompacted(_Fact, frozen=True, tag="context_compacted"):
     """What a rewrite did. Where ``committed``, ``messages`` stand for ``replaced`` from now on."""
 
     committed: bool = False
@@ -151,7 +151,7 @@ class ContextCompacted(_Fact, tag="context_compacted"):
     replaced: Replaced | None = None
 
 
-class ModelResponse(_Fact, tag="model_response"):
+class ModelResponse(_Fact, frozen=True, tag="model_response"):
     """A model call ended, whatever came of it; the only event whose usage folds into totals.
 
     ``error_kind`` is empty for a reply. ``attempt`` counts from 1 within the turn. ``purpose``:
@@ -171,7 +171,7 @@ class ModelResponse(_Fact, tag="model_response"):
     message_id: str = ""
 
 
-class RetryEvent(_Fact, tag="retry"):
+class RetryEvent(_Fact, frozen=True, tag="retry"):
     """The call failed and is tried again after ``delay_s``; ``attempt`` of ``limit`` retries."""
 
     attempt: int
@@ -181,7 +181,7 @@ class RetryEvent(_Fact, tag="retry"):
     message: str = ""
 
 
-class ToolExecStart(_Fact, tag="tool_exec_start"):
+class ToolExecStart(_Fact, frozen=True, tag="tool_exec_start"):
     """A call's turn has come; ``args`` are those the model asked for."""
 
     call_id: str
@@ -190,14 +190,14 @@ class ToolExecStart(_Fact, tag="tool_exec_start"):
     args: dict[str, Any] = {}
 
 
-class ApprovalRequested(_Fact, tag="approval_requested"):
+class ApprovalRequested(_Fact, frozen=True, tag="approval_requested"):
     """These calls wait for a person."""
 
     call_ids: tuple[str, ...]
     reason: str = ""
 
 
-class ApprovalDecided(_Fact, tag="approval_decided"):
+class ApprovalDecided(_Fact, frozen=True, tag="approval_decided"):
     """A person decided on a call: ``approved``, by whom, with which arguments if changed."""
 
     call_id: str
@@ -207,7 +207,7 @@ class ApprovalDecided(_Fact, tag="approval_decided"):
     args: dict[str, Any] | None = None
 
 
-class ToolExecDispatch(_Fact, tag="tool_exec_dispatch"):
+class ToolExecDispatch(_Fact, frozen=True, tag="tool_exec_dispatch"):
     """The call runs as soon as this is durable. ``args`` only where they differ from the start's."""
 
     call_id: str
@@ -215,7 +215,7 @@ class ToolExecDispatch(_Fact, tag="tool_exec_dispatch"):
     args: dict[str, Any] | None = None
 
 
-class ToolExecEnd(_Fact, tag="tool_exec_end"):
+class ToolExecEnd(_Fact, frozen=True, tag="tool_exec_end"):
     """The one end of a call.
 
     ``outcome``: ok, error, invalid, unknown_tool, denied, skipped, cancelled, disabled,
@@ -233,7 +233,7 @@ class ToolExecEnd(_Fact, tag="tool_exec_end"):
     terminal: bool = False
 
 
-class QueueChanged(_Fact, tag="queue_changed"):
+class QueueChanged(_Fact, frozen=True, tag="queue_changed"):
     """Messages entered or left a queue.
 
     ``lane``: prompt, steering, follow_up. ``action``: queued (with the message), taken, cleared.
@@ -246,7 +246,7 @@ class QueueChanged(_Fact, tag="queue_changed"):
     app: AppMessage | None = None
 
 
-class ConfigChanged(_Fact, tag="config_changed"):
+class ConfigChanged(_Fact, frozen=True, tag="config_changed"):
     """The run goes on under another configuration; only what changed is given."""
 
     model: str | None = None
@@ -259,7 +259,7 @@ class ConfigChanged(_Fact, tag="config_changed"):
     blobs: dict[str, Any] = {}
 
 
-class Handoff(_Fact, tag="handoff"):
+class Handoff(_Fact, frozen=True, tag="handoff"):
     """Another agent takes over the conversation."""
 
     target: str
@@ -267,7 +267,7 @@ class Handoff(_Fact, tag="handoff"):
     call_id: str = ""
 
 
-class ChildStarted(_Fact, tag="child_started"):
+class ChildStarted(_Fact, frozen=True, tag="child_started"):
     """A nested session began; it has its own numbering and log."""
 
     child: str
@@ -275,7 +275,7 @@ class ChildStarted(_Fact, tag="child_started"):
     call_id: str = ""
 
 
-class ChildEnded(_Fact, tag="child_ended"):
+class ChildEnded(_Fact, frozen=True, tag="child_ended"):
     """A nested session ended; its usage is accounted in its own log."""
 
     child: str
@@ -284,7 +284,7 @@ class ChildEnded(_Fact, tag="child_ended"):
     usage: Usage = Usage()
 
 
-class ErrorEvent(_Fact, tag="error"):
+class ErrorEvent(_Fact, frozen=True, tag="error"):
     """Something failed; ``kind`` is a stable label (see ``errors.py``). A ``fatal`` one ends the run."""
 
     kind: str
@@ -293,7 +293,7 @@ class ErrorEvent(_Fact, tag="error"):
     details: dict[str, Any] = {}
 
 
-class AgentEnd(_Fact, tag="agent_end"):
+class AgentEnd(_Fact, frozen=True, tag="agent_end"):
     """The one end of a run.
 
     ``reason``: stop, max_turns, max_tool_calls, budget, aborted, error, paused, stop_guard.
@@ -330,14 +330,14 @@ class _Signal(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, t
     run_id: str = ""
 
 
-class MessageStart(_Signal, tag="message_start"):
+class MessageStart(_Signal, frozen=True, tag="message_start"):
     """A message begins: it will be committed or discarded under this ``id``."""
 
     role: str
     id: str
 
 
-class MessageUpdate(_Signal, tag="message_update"):
+class MessageUpdate(_Signal, frozen=True, tag="message_update"):
     """New characters of the reply. ``kind``: text, thinking, tool_call. ``index``: which block."""
 
     delta: str
@@ -345,14 +345,14 @@ class MessageUpdate(_Signal, tag="message_update"):
     index: int = 0
 
 
-class MessageDiscarded(_Signal, tag="message_discarded"):
+class MessageDiscarded(_Signal, frozen=True, tag="message_discarded"):
     """A message that began is not committed. ``reason``: the error kind, or aborted."""
 
     id: str
     reason: str = ""
 
 
-class ToolExecUpdate(_Signal, tag="tool_exec_update"):
+class ToolExecUpdate(_Signal, frozen=True, tag="tool_exec_update"):
     """Preview or progress of a running call; only the newest need be kept."""
 
     call_id: str
@@ -361,7 +361,7 @@ class ToolExecUpdate(_Signal, tag="tool_exec_update"):
     payload: dict[str, Any] = {}
 
 
-class ChildEvent(_Signal, tag="child_event"):
+class ChildEvent(_Signal, frozen=True, tag="child_event"):
     """An event of a nested session, wrapped; ``event`` is one of this union."""
 
     child: str

@@ -114,6 +114,15 @@ def json_type(value: Any) -> str:
             return type(value).__name__
 
 
+def copy_json(value: Any) -> Any:
+    """A copy of plain JSON, so that its owner may change it."""
+    if isinstance(value, dict):
+        return {key: copy_json(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [copy_json(inner) for inner in value]
+    return value
+
+
 def plain_json(value: Any) -> Any:
     """``value`` as strict JSON whatever it is made of: what has no JSON form becomes its ``repr``."""
     try:

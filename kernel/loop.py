@@ -8,13 +8,14 @@ more: so a fact that announces an effect is seen before the effect starts.
 Read with: ``steps.py`` (the table), ``model_call.py``, ``tool_batch.py``, ``closing.py``.
 """
 
+import warnings
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
 from .closing import record_end, wind_down
 from .config import AgentContext, LoopConfig, StopGuard, StopInfo, TurnInfo
-from .errors import ContinueError, HookError, StopGuardError, describe
+from .errors import ContinueError, HookError, LogError, StopGuardError, describe
 from .events import AgentStart, ConfigChanged, Event, QueueChanged, TurnEnd, TurnStart
 from .messages import AgentMessage, Message, Text, user_message
 from .model_call import ask_model
@@ -40,6 +41,7 @@ def agent_loop(prompts: Input, context: AgentContext, config: LoopConfig) -> Eve
 
     Raises:
         ValueError: no prompt, or one without content.
+        CodecError: a prompt cannot be stored (its metadata is not JSON, its class not registered).
         ToolDefinitionError: the tools cannot be used together.
         LogError: (from the stream) the log refused a fact; all work is stopped.
     """
@@ -78,6 +80,8 @@ def _stream(
 ) -> EventStream:
     toolbox = Toolbox(context.tools)
     recorder = Recorder(context.state, log=config.log, clock=config.clock, codec=config.codec)
+    for prompt in prompts:
+        recorder.store(prompt)  # one that cannot be stored is refused here, before anything happens
     return EventStream(recorder, _run(recorder, prompts, cause, context, config, toolbox))
 
 
@@ -101,6 +105,12 @@ async def _run(
                 async for _ in pulls:
                     while outbox:
                         yield outbox.popleft()
+    except LogError:
+        raise
+    except Exception as error:
+        if recorder.run is run:
+            run.fail(error)  # a fault of the kernel: the log says so, the caller gets the traceback
+        raise
     finally:
         await _leave(run)
 
@@ -183,6 +193,9 @@ async def _leave(run: Run) -> None:
             run.config.abort.listen(None)
         if run.config.inbox is not None:
             run.config.inbox.bind(None)
+    if run.abandoned:
+        names = ", ".join(run.abandoned)
+        warnings.warn(f"tools did not stop when cancelled and were abandoned: {names}", ResourceWarning, 2)
 
 
 def _start_turn(run: Run) -> None:

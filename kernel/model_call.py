@@ -39,6 +39,7 @@ from .messages import Message, Usage
 from .ports import (
     CallModel,
     ChatModel,
+    Compaction,
     ContextManager,
     ModelRequest,
     Projection,
@@ -184,7 +185,9 @@ async def ask_model(run: Run) -> AsyncGenerator[None, None]:
             )
         )
         yield
-        await _sleep(run, delay_s)
+        async with aclosing(_wait(run, delay_s)) as pulls:
+            async for _ in pulls:
+                yield
         attempt += 1
 
 
@@ -241,15 +244,12 @@ class _Attempt:
         add = self._builder.add
         for event in call.take():
             add(event)
-            kind = type(event)
-            if kind is TextDelta:
-                if event.text:
-                    signals.append(MessageUpdate(event.text, "text", event.index))
-            elif kind is ToolCallDelta:
-                signals.append(MessageUpdate(event.args or "", "tool_call", event.index))
-            elif kind is ThinkingDelta:
-                if event.text:
-                    signals.append(MessageUpdate(event.text, "thinking", event.index))
+            if type(event) is TextDelta:
+                signals.append(MessageUpdate(event.text, "text", event.index))
+            elif type(event) is ToolCallDelta:
+                signals.append(MessageUpdate(event.args, "tool_call", event.index))
+            elif type(event) is ThinkingDelta and event.text:
+                signals.append(MessageUpdate(event.text, "thinking", event.index))
         call.delivered()
         if signals and not self._started:
             self._started = True
@@ -314,8 +314,8 @@ def _delay(run: Run, error: BaseException, attempt: int) -> float | None:
     return retry_delay(attempt, hint_s, run.config.retry, run.config.rand)
 
 
-async def _sleep(run: Run, seconds: float) -> None:
-    """Wait, but not beyond an abort."""
+async def _wait(run: Run, seconds: float) -> AsyncGenerator[None, None]:
+    """Let time pass, but not beyond an abort; what is queued meanwhile is shown."""
     over: list[bool] = []
 
     def wake() -> None:
@@ -326,6 +326,8 @@ async def _sleep(run: Run, seconds: float) -> None:
     try:
         while not over and not run.aborted:
             await run.wake.wait()
+            if run.outbox:
+                yield
     finally:
         cancel()
 
@@ -333,7 +335,11 @@ async def _sleep(run: Run, seconds: float) -> None:
 async def _compact(run: Run, manager: ContextManager, reason: str) -> bool:
     """Have the context manager make the view smaller; whether it did."""
     before = len(run.state.messages)
-    compaction = await manager.compact(run.state.messages, reason, _caller(run))
+    try:
+        compaction = await manager.compact(run.state.messages, reason, _caller(run))
+    except Exception as error:  # noqa: BLE001 (the run then fails by the overflow that this should have mended)
+        run.warn("context", f"compaction failed: {describe(error)}")
+        compaction = Compaction(changed=False)
     committed = compaction.changed and compaction.commit
     run.record(
         ContextCompacted(

@@ -9,7 +9,7 @@ Read with: ``lowering.py``, ``ports.py`` (``ContextManager``), ``state.py`` (``P
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import to_builtins
+import msgspec
 
 from .events import ContextProjected, Stored
 from .lowering import Lowering, digest, hash_of
@@ -64,7 +64,11 @@ class RequestConfig:
             self.tools_hash: self.tools,
             self.options_hash: self.options,
         }
-        return {key: to_builtins(value) for key, value in parts.items() if key and key not in known}
+        return {
+            key: msgspec.json.decode(msgspec.json.encode(value))
+            for key, value in parts.items()
+            if key and key not in known
+        }
 
 
 class Projector:

@@ -13,7 +13,7 @@ from threading import RLock
 from typing import Protocol, TypeVar
 from uuid import uuid4
 
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from .codec import Codec
 from .errors import LogError
@@ -130,8 +130,8 @@ class Recorder:
             CodecError: it cannot be written as JSON, or its class is not registered.
         """
         if type(message) is Message:
-            if message.metadata:
-                self.codec.encode(MessageEnd("", message))  # metadata is the host's: anything goes in
+            if message.metadata:  # the host's: anything may be in there
+                message = replace(message, metadata=self.codec.plain(message.metadata))
             return Stored(message=message)
         stored = Stored(message=message.to_message(), app=self.codec.wrap(message))
         self.codec.encode(MessageEnd("", stored.message, stored.app))

@@ -91,11 +91,9 @@ class ReplyBuilder:
 
     def add(self, event: StreamEvent) -> None:
         """Take in one event."""
-        kind = type(event)
-        if kind is TextDelta:
-            self._part(event.index, _TextPart).pieces.append(event.text)  # type: ignore[union-attr]  # narrowed by kind, cheaper than match on the hottest path
-            return
         match event:
+            case TextDelta():
+                self._part(event.index, _TextPart).pieces.append(event.text)
             case ThinkingDelta():
                 thinking = self._part(event.index, _ThinkingPart)
                 thinking.pieces.append(event.text)

@@ -27,14 +27,16 @@ from .state import AgentState
 from .toolbox import Toolbox
 
 FactT = TypeVar("FactT", bound=Fact)
+_orphans: list[Job] = []  # event loops hold tasks weakly: an abandoned one must not be collected
 
 
 class Run:
     """The run under way and its tasks."""
 
     __slots__ = (
-        "aborted", "backend", "clock", "config", "context", "error", "executions", "fresh_turn", "id", "jobs", "on_notice",
-        "outbox", "projector", "recorder", "request", "thread", "toolbox", "wake",
+        "abandoned", "aborted", "backend", "clock", "config", "context", "error", "executions",
+        "fresh_turn", "id", "jobs", "on_notice", "outbox", "projector", "recorder", "request", "thread",
+        "toolbox", "wake",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +60,7 @@ class Run:
         self.clock: Clock = config.clock
         self.outbox: deque[Event] = deque()
         self.jobs: list[Job] = []
+        self.abandoned: list[str] = []
         self.executions: dict[str, Any] = {}  # call id to ``tool_call.Execution``, a later layer
         self.on_notice: Callable[[], None] | None = None
         self.aborted = False
@@ -152,6 +155,13 @@ class Run:
         if self.on_notice is not None:
             self.on_notice()
         self.wake.set()
+
+    def abandon(self, job: Job, name: str) -> None:
+        """Wait no longer for a task that does not stop; it stays referenced until it has ended."""
+        self.abandoned.append(name)
+        self.jobs = [other for other in self.jobs if other is not job]
+        _orphans[:] = [other for other in _orphans if not other.done]
+        _orphans.append(job)
 
     async def stop_jobs(self, grace_s: float) -> list[Job]:
         """Cancel every task and wait for it, at most ``grace_s``; those that did not stop."""

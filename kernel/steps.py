@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from .limits import Limits
-from .state import AgentState, CallState, Turn
+from .state import AgentState, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +96,11 @@ def limit_reached(state: AgentState, limits: Limits) -> str:
 def _in_turn(state: AgentState, turn: Turn) -> Step:
     if not turn.reply_id:
         return _PROMPTS if state.prompts or state.steering or state.taken else AskModel()
-    open_calls = [call for call in turn.calls.values() if call.stage != "committed"]
-    if not open_calls:
+    stages = [call.stage for call in turn.calls.values() if call.stage != "committed"]
+    if not stages:
         return CloseTurn()
-    return Pause() if all(_waits(call) for call in open_calls) else RunTools()
-
-
-def _waits(call: CallState) -> bool:
-    return call.stage == "waiting"
+    undecided = [stage for stage in stages if stage != "ended"]
+    return Pause() if undecided and undecided[0] == "waiting" else RunTools()
 
 
 def _between_turns(state: AgentState, limits: Limits) -> Step:

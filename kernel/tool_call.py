@@ -7,13 +7,13 @@ only ``FatalToolError`` goes further.
 Read with: ``tool_batch.py`` (when calls start), ``toolbox.py``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
 from .errors import FatalToolError, ToolError, describe
-from .json_edge import clean_json, clean_text, encode_text
+from .json_edge import clean_json, clean_text, copy_json, encode_text
 from .messages import Content, Text, ToolCall
 from .ports import JSON, Clock, ToolResult
 from .run import Run
@@ -69,6 +69,10 @@ def _unparsed(call: ToolCall) -> str:
     return f"arguments are not a JSON object: {call.args_parse_error}; received: {shown}"
 
 
+def _nothing() -> None:
+    """No timer is set."""
+
+
 class CallContext:
     """The ``ToolContext`` of a running call."""
 
@@ -109,7 +113,7 @@ class Execution:
 
     __slots__ = (
         "abandoned", "call", "cancelled", "interrupted", "job", "outcome", "progress", "safe", "started_at",
-        "timed_out", "tool", "_context", "_run",
+        "timed_out", "tool", "_context", "_run", "_stop_timer",
     )  # fmt: skip
 
     def __init__(self, run: Run, call: ToolCall, tool: ResolvedTool, key: str) -> None:
@@ -123,6 +127,7 @@ class Execution:
         self.interrupted = False
         self.timed_out = False
         self.started_at = run.clock.monotonic()
+        self._stop_timer: Callable[[], None] = _nothing
         self._run = run
         self._context = CallContext(run, self, key)
         self.job: Job | None = None
@@ -136,14 +141,26 @@ class Execution:
         self.job = self._run.spawn(self._perform)
 
     def cancel(self) -> None:
-        """Ask the tool to stop."""
+        """Ask the tool to stop; one that does not within the grace time is abandoned."""
+        if self.job is None or self.cancelled or self.outcome is not None:
+            return
         self.cancelled = True
-        if self.job is not None:
-            self.job.cancel()
+        self.job.cancel()
+        self._stop_timer()
+        self._stop_timer = self._run.clock.call_later(self._run.limits.grace_s, self._give_up)
 
-    def abandon(self) -> None:
-        """The tool did not stop in time: whatever it still does or says is nobody's business."""
+    def _give_up(self) -> None:
+        if self.outcome is None:
+            self.abandon()
+            self._run.wake.set()
+
+    def abandon(self) -> Outcome:
+        """The tool did not stop in time: what it still does or says is dropped."""
         self.abandoned = True
+        self.outcome = self._stopped()
+        if self.job is not None:
+            self._run.abandon(self.job, self.call.name)
+        return self.outcome
 
     def interrupt(self) -> None:
         """Ask the tool to stop because a message wants the agent's attention."""
@@ -152,19 +169,19 @@ class Execution:
             self.cancel()
 
     async def _perform(self) -> None:
-        run, limit_s = self._run, self.tool.spec.timeout_s
-        stop_timer = run.clock.call_later(limit_s, self._time_out) if limit_s is not None else None
+        limit_s = self.tool.spec.timeout_s
+        if limit_s is not None:
+            self._stop_timer = self._run.clock.call_later(limit_s, self._time_out)
+        outcome = None
         try:
-            result = await self.tool.tool.execute(self.call.args, self._context)
-            self.outcome = self._convert(result)
+            outcome = self._convert(await self.tool.tool.execute(copy_json(self.call.args), self._context))
         except Exception as error:  # noqa: BLE001 (whatever a tool raises is an answer to the model)
-            self.outcome = self._failed(error)
+            outcome = self._failed(error)
         finally:
-            if self.outcome is None:  # cancelled, by us or by the tool itself
-                self.outcome = self._stopped()
-            if stop_timer is not None:
-                stop_timer()
-            run.wake.set()
+            self._stop_timer()
+            if self.outcome is None:
+                self.outcome = outcome or self._stopped()  # no outcome: cancelled, by us or by itself
+            self._run.wake.set()
 
     def _time_out(self) -> None:
         self.timed_out = True
