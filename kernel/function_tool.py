@@ -298,7 +298,8 @@ async def _in_thread(call: Callable[[], object]) -> object:
     if limiter is None:
         limiter = CapacityLimiter(_THREADS)
         _limiter.set(limiter)
-    result = await to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
+    # in a tuple, because trio refuses a coroutine as the result of a thread
+    (result,) = await to_thread.run_sync(lambda: (call(),), abandon_on_cancel=True, limiter=limiter)
     return await result if inspect.isawaitable(result) else result
 
 

@@ -7,6 +7,7 @@ jsonschema_rs is loaded with the first schema, never by an import of unspool.
 Read with: ``function_tool.py`` (who asks pydantic), ``tests/kernel/test_schema.py``.
 """
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -210,7 +211,7 @@ _PYDANTIC_TYPES = {
 _EXPECTED = {kind: name for name, kinds in _PYDANTIC_TYPES.items() for kind in kinds.split()}
 _MISSING = {"missing", "missing_argument", "missing_keyword_only_argument"}
 _UNKNOWN = {"extra_forbidden", "unexpected_keyword_argument"}
-_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|([^\s,']+)")
+_REPR = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,]+""")
 
 
 def pydantic_problems(error: "PydanticError", args: JSON) -> tuple[str, ...]:
@@ -253,11 +254,12 @@ def _json_path(loc: tuple[int | str, ...], args: JSON, *, keep_last: bool) -> Pa
 
 
 def _options(expected: str) -> tuple[Any, ...]:
-    """Values from pydantic's list of them: ``'a', 2 or None``."""
-    options: list[Any] = []
-    for text, word in _QUOTED.findall(expected):
-        if word in ("True", "False", "None"):
-            options.append({"True": True, "False": False, "None": None}[word])
-        elif word != "or":
-            options.append(int(word) if word.lstrip("-").isdigit() else text or word)
-    return tuple(options)
+    """Values from pydantic's list of their reprs: ``'a', 2 or None``."""
+    return tuple(_literal(text) for text in _REPR.findall(expected) if text != "or")
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
