@@ -361,23 +361,25 @@ def _caller(run: Run) -> CallModel:
 
     async def call_model(request: ModelRequest, purpose: str) -> Message:
         started_at = run.clock.monotonic()
-        reply, kind = None, ""
-        try:
-            reply = await generate(run.config.model, request)
-        except ModelError as error:
-            kind = error.error_kind
-            raise
-        finally:
+
+        def respond(usage: Usage | None, stop_reason: str | None, kind: str) -> None:
             run.record(
                 ModelResponse(
                     model=run.config.model.name,
-                    usage=(reply.usage if reply else None) or NO_USAGE,
-                    stop_reason=(reply.stop_reason if reply else None) or "",
+                    usage=usage or NO_USAGE,
+                    stop_reason=stop_reason or "",
                     error_kind=kind,
                     total_s=run.clock.monotonic() - started_at,
                     purpose=purpose,
                 )
             )
+
+        try:
+            reply = await generate(run.config.model, request)
+        except ModelError as error:
+            respond(None, None, error.error_kind)
+            raise
+        respond(reply.usage, reply.stop_reason, "")
         return reply
 
     return call_model

@@ -175,9 +175,9 @@ class _TrioWaker:
 
     async def wait(self) -> None:
         if not self._set:
-            self._event = sys.modules["trio"].Event()
+            event = self._event = sys.modules["trio"].Event()
             try:
-                await self._event.wait()
+                await event.wait()
             finally:
                 self._event = None
         self._set = False

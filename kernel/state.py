@@ -89,8 +89,8 @@ class AgentState(Struct, frozen=True, kw_only=True):
 
     seq: int = 0
     session: str = ""
-    messages: Transcript[AgentMessage] = field(default_factory=Transcript)
-    ids: Transcript[str] = field(default_factory=Transcript)
+    messages: Transcript[AgentMessage] = field(default_factory=lambda: Transcript[AgentMessage]())
+    ids: Transcript[str] = field(default_factory=lambda: Transcript[str]())
     message_count: int = 0
     usage: Usage = Usage()
     prompts: tuple[Queued, ...] = ()

@@ -1,0 +1,417 @@
+"""Random runs, and the laws that must hold in each of them.
+
+A ``Scenario`` is plain data: what the model answers, which hooks raise, what the outside does at
+which event. ``play`` runs it on one backend under a fake clock and checks every law at every event.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from unspool.kernel import (
+    Abort,
+    AgentContext,
+    AgentStart,
+    AgentState,
+    Codec,
+    ContextProjected,
+    Event,
+    Fact,
+    FakeClock,
+    FatalToolError,
+    Hooks,
+    Inbox,
+    Limits,
+    LoopConfig,
+    MessageDiscarded,
+    MessageEnd,
+    MessageStart,
+    ModelRequest,
+    RateLimitError,
+    Retry,
+    StopInfo,
+    StopVerdict,
+    Stored,
+    StreamEvent,
+    ToolContext,
+    ToolError,
+    ToolExecDispatch,
+    ToolExecEnd,
+    ToolExecStart,
+    ToolSpec,
+    TurnInfo,
+    agent_loop,
+    apply,
+    fold,
+    to_messages,
+    validate_message_sequence,
+)
+from unspool.kernel.lowering import Lowering
+from unspool.kernel.projection import RequestConfig
+from unspool.kernel.stream import EventStream
+from unspool.kernel.transcript import Transcript
+from unspool.llm.scripted import ScriptedModel
+from unspool.trajectory.memory import MemoryLog
+
+
+@dataclass(frozen=True)
+class Action:
+    """The outside does ``what`` at the ``at``-th event, or ``at`` seconds after the start."""
+
+    at: int
+    what: str  # steer, follow_up, abort, abort_silent, leave, cancel, pause
+    timed: bool = False
+
+
+@dataclass(frozen=True)
+class Scenario:
+    script: tuple[Any, ...]
+    actions: tuple[Action, ...] = ()
+    raising: str = ""  # the hook that raises
+    guard: tuple[str, ...] = ()  # the guard's decisions, one for each time it is asked
+    turns: int = 6
+    tool_calls: int | None = None
+    concurrency: int = 3
+    attempts: int = 2
+
+
+class Watch:
+    """What the consumer has asked beyond: an announced effect may start only after that."""
+
+    def __init__(self) -> None:
+        self.asked_seq = 0
+        self.log = MemoryLog()
+        self.executions: dict[str, int] = {}
+
+    def check_model(self) -> None:
+        announced = [fact.seq for fact in self.log.facts if isinstance(fact, ContextProjected)]
+        assert announced and announced[-1] <= self.asked_seq, "the model was asked before that was seen"
+
+    def check_tool(self, call_id: str) -> None:
+        announced = [
+            fact.seq
+            for fact in self.log.facts
+            if isinstance(fact, ToolExecDispatch) and fact.call_id == call_id
+        ]
+        assert len(announced) == 1 and announced[0] <= self.asked_seq, "a tool ran before that was seen"
+        self.executions[call_id] = self.executions.get(call_id, 0) + 1
+        assert self.executions[call_id] == 1, "a call ran twice"
+
+
+class WatchedModel(ScriptedModel):
+    """A scripted model that checks each request it is sent."""
+
+    def __init__(self, script: tuple[Any, ...], clock: FakeClock, watch: Watch) -> None:
+        super().__init__([*script, *["the end"] * 40], clock=clock)
+        self.watch = watch
+
+    async def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
+        self.watch.check_model()
+        messages = list(request.messages)
+        assert validate_message_sequence(messages) == []
+        assert all(message.content or message.role == "tool" for message in messages)
+        assert messages and messages[-1].role in ("user", "tool", "assistant")
+        async with aclosing(super().stream(request)) as events:
+            async for event in events:
+                yield event
+
+
+@dataclass
+class WatchedTool:
+    """A tool of one kind of behaviour."""
+
+    name: str
+    watch: Watch
+    clock: FakeClock
+    safe: bool = False
+    interrupt: Any = "block"
+    timeout_s: float | None = None
+    spec: ToolSpec = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.spec = ToolSpec(
+            name=self.name, concurrency_safe=self.safe, interrupt=self.interrupt, timeout_s=self.timeout_s
+        )
+
+    async def execute(self, args: Any, ctx: ToolContext, /) -> object:
+        self.watch.check_tool(ctx.call_id)
+        match self.name:
+            case "fail":
+                raise ToolError("no such thing")
+            case "crash":
+                raise ZeroDivisionError("oops")
+            case "fatal":
+                raise FatalToolError("the disk is gone")
+            case "slow" | "safe_slow" | "interruptible" | "late":
+                ctx.progress("working", percent=10)
+                await self.clock.sleep(args.get("s", 3))
+                ctx.progress("nearly done")
+            case "stubborn":
+                with anyio.CancelScope(shield=True):
+                    await self.clock.sleep(2)
+            case "odd":
+                return {"nan": float("nan")}
+        return f"{self.name} is done"
+
+
+def tools(watch: Watch, clock: FakeClock) -> list[WatchedTool]:
+    plain = [WatchedTool(name, watch, clock) for name in ("ok", "fail", "crash", "fatal", "slow", "odd")]
+    return [
+        *plain,
+        WatchedTool("stubborn", watch, clock),
+        WatchedTool("safe_ok", watch, clock, safe=True),
+        WatchedTool("safe_slow", watch, clock, safe=True),
+        WatchedTool("interruptible", watch, clock, interrupt="cancel"),
+        WatchedTool("late", watch, clock, timeout_s=1),
+    ]
+
+
+def hooks(scenario: Scenario) -> Hooks:
+    decisions = list(scenario.guard)
+
+    async def before_turn(info: TurnInfo) -> list[str]:
+        if scenario.raising == "before_turn":
+            raise RuntimeError("before_turn is broken")
+        return ["a reminder"] if info.index == 2 else []
+
+    async def after_turn(info: TurnInfo) -> None:
+        if scenario.raising == "after_turn":
+            raise RuntimeError("after_turn is broken")
+
+    async def stop_guard(info: StopInfo) -> StopVerdict:
+        if scenario.raising == "stop_guard":
+            raise RuntimeError("stop_guard is broken")
+        decision: Any = decisions.pop(0) if decisions else "stop"
+        return StopVerdict(decision, "keep going" if decision == "go_on" else "")
+
+    def stop_after_tool(end: ToolExecEnd) -> bool:
+        if scenario.raising == "stop_after_tool":
+            raise RuntimeError("stop_after_tool is broken")
+        return end.tool == "safe_ok"
+
+    return Hooks(
+        before_turn=before_turn,
+        after_turn=after_turn,
+        stop_guard=stop_guard,
+        stop_after_tool=stop_after_tool,
+    )
+
+
+@dataclass
+class Played:
+    """A finished scenario."""
+
+    facts: list[Fact]
+    events: list[Event]
+    state: AgentState
+    drained: bool
+
+
+async def play(scenario: Scenario) -> Played:
+    """Run the scenario and check the laws at every event and at the end."""
+    living = tasks_living()
+    clock, watch, abort, inbox = FakeClock(1000.0), Watch(), Abort(), Inbox()
+    config = LoopConfig(
+        model=WatchedModel(scenario.script, clock, watch),
+        limits=Limits(turns=scenario.turns, tool_calls=scenario.tool_calls, concurrency=scenario.concurrency),
+        retry=Retry(attempts=scenario.attempts, idle_s=10, call_s=100),
+        hooks=hooks(scenario),
+        inbox=inbox,
+        abort=abort,
+        log=watch.log,
+        clock=clock,
+        rand=lambda: 0.5,
+    )
+    run = agent_loop("go", AgentContext(tools=tools(watch, clock), system="be brief"), config)
+    events: list[Event] = []
+    drained = False
+    outside = Outside(abort, inbox)
+    timers = [
+        clock.call_later(action.at, partial(outside.act, action.what))
+        for action in scenario.actions
+        if action.timed and action.what not in ("leave", "cancel", "pause")
+    ]
+    with anyio.move_on_after(30) as hang, anyio.CancelScope() as scope:
+        drained = await consume(run, scenario, watch, events, outside, scope.cancel)
+    assert not hang.cancelled_caught, "the run hangs"
+    for cancel_timer in timers:
+        cancel_timer()
+    await run.aclose()
+    await settle()
+    assert tasks_living() == living, "a task outlived the run"
+    check_log(watch.log.facts)
+    if drained:
+        check_balance(events)
+        assert [e for e in events if isinstance(e, Fact)] == [f for f in watch.log.facts if f.run_id]
+    check_state(watch.log.facts, run.state)
+    check_requests(watch.log.facts)
+    check_nothing_lost(run.state, inbox, outside.sent)
+    return Played(watch.log.facts, events, run.state, drained)
+
+
+class Outside:
+    """What reaches the run from outside, each message with a text of its own."""
+
+    def __init__(self, abort: Abort, inbox: Inbox) -> None:
+        self.abort = abort
+        self.inbox = inbox
+        self.sent: list[str] = []
+
+    def act(self, what: str) -> None:
+        match what:
+            case "steer":
+                self.sent.append(f"steering {len(self.sent)}")
+                self.inbox.steer(self.sent[-1])
+            case "follow_up":
+                self.sent.append(f"follow-up {len(self.sent)}")
+                self.inbox.follow_up(self.sent[-1])
+            case "abort":
+                self.abort.fire(reason="enough")
+            case "abort_silent":
+                self.abort.fire(marker=False)
+
+
+async def consume(
+    run: EventStream,
+    scenario: Scenario,
+    watch: Watch,
+    events: list[Event],
+    outside: Outside,
+    cancel: Callable[[], None],
+) -> bool:
+    """Take events, doing what the scenario says at each; whether the end was reached."""
+    folded = AgentState()
+    last = (0, 0)
+    async for event in run:
+        events.append(event)
+        at = (event.seq, getattr(event, "sub", 0))
+        assert at > last, "events out of order"
+        last = at
+        folded = fold(watch.log.facts[folded.seq :], folded)
+        assert folded == run.state, "the state is not the fold of the facts"
+        for action in scenario.actions:
+            if action.timed or action.at != len(events):
+                continue
+            match action.what:
+                case "leave":
+                    return False
+                case "cancel":
+                    cancel()
+                case "pause":
+                    await anyio.lowlevel.checkpoint()
+                case what:
+                    outside.act(what)
+        watch.asked_seq = event.seq
+    return True
+
+
+def check_log(facts: list[Fact]) -> None:
+    """Dense numbers, and every pair of the log balanced."""
+    assert [fact.seq for fact in facts] == list(range(1, len(facts) + 1))
+    if not facts:
+        return
+    assert sum(isinstance(fact, AgentStart) for fact in facts) == 1
+    check_balance(facts)
+    last = [fact for fact in facts if fact.run_id][-1]
+    assert type(last).__name__ == "AgentEnd", "something was recorded after the end"
+
+
+def check_balance(events: list[Any]) -> None:
+    """Each start has its one end, in that order."""
+    open_messages: set[str] = set()
+    open_calls: set[str] = set()
+    ended: set[str] = set()
+    turn_open = False
+    for event in events:
+        match event:
+            case MessageStart():
+                assert event.id not in open_messages
+                open_messages.add(event.id)
+            case MessageDiscarded():
+                open_messages.remove(event.id)
+            case MessageEnd():
+                open_messages.discard(event.id)
+            case ToolExecStart():
+                assert event.call_id not in open_calls | ended
+                open_calls.add(event.call_id)
+            case ToolExecDispatch():
+                assert event.call_id in open_calls
+            case ToolExecEnd():
+                open_calls.remove(event.call_id)
+                ended.add(event.call_id)
+            case _:
+                name = type(event).__name__
+                if name == "TurnStart":
+                    assert not turn_open
+                    turn_open = True
+                elif name == "TurnEnd":
+                    assert turn_open
+                    turn_open = False
+    assert not open_messages and not open_calls and not turn_open
+
+
+def check_state(facts: list[Fact], state: AgentState) -> None:
+    """The fold of the facts is the state, also after a trip through the codec."""
+    codec = Codec()
+    assert fold(facts) == state
+    assert fold(codec.decode(codec.encode(fact)) for fact in facts) == state
+    assert state.turn is None and not state.taken
+    assert validate_message_sequence(to_messages(state.messages)) == []
+
+
+def check_requests(facts: list[Fact]) -> None:
+    """Every request can be rebuilt from the log alone, with the fingerprint recorded for it."""
+    state = AgentState()
+    for fact in facts:
+        state = apply(state, fact)
+        if not isinstance(fact, ContextProjected):
+            continue
+        assert state.projection is not None
+        by_id = dict(zip(state.ids, state.messages, strict=True))
+        view = [by_id[ref] if isinstance(ref, str) else entry(ref) for ref in state.projection.view]
+        config = RequestConfig(
+            blob(state, fact.system), blob(state, fact.tools), blob(state, fact.options) or {}
+        )
+        _, fingerprint = Lowering().extend(Transcript(view), config.seed)
+        assert fingerprint == fact.fingerprint
+
+
+def blob(state: AgentState, key: str) -> Any:
+    return state.blobs[key] if key else ()
+
+
+def entry(ref: Stored) -> Any:
+    return ref.message
+
+
+def check_nothing_lost(state: AgentState, inbox: Inbox, sent: list[str]) -> None:
+    """Each message that was sent is in the transcript or still queued, exactly once."""
+    queued = [q.message.text for q in (*state.prompts, *state.steering, *state.follow_ups)]
+    held = [m.text for m in state.messages if m.role == "user"] + queued
+    if state.seq:
+        assert held.count("go") == 1, "the prompt was lost or doubled"
+    found = [text for text in sent if held.count(text) == 1]
+    assert len(found) + inbox.waiting == len(sent), "a message was lost or doubled"
+
+
+async def settle() -> None:
+    """Let tasks that were told to end do so."""
+    for _ in range(10):
+        await anyio.lowlevel.checkpoint()
+
+
+def tasks_living() -> int:
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:
+        return int(sys.modules["trio"].lowlevel.current_statistics().tasks_living)
+
+
+RETRYABLE = RateLimitError("slow down")

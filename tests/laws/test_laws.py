@@ -1,0 +1,86 @@
+"""The laws Fold, Lock-step, Closure, Valid transcript and Rebuild over random runs."""
+
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scenarios import Action, Scenario, play
+
+from unspool.kernel import AuthError, Thinking, ToolCall
+from unspool.kernel.errors import ContextOverflowError, OverloadedError
+from unspool.llm.scripted import Cut, Say, Unfinished, Wait
+
+TOOLS = (
+    "ok",
+    "fail",
+    "crash",
+    "fatal",
+    "slow",
+    "odd",
+    "stubborn",
+    "safe_ok",
+    "safe_slow",
+    "interruptible",
+    "interruptible",
+    "late",
+    "nowhere",
+)
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> list[ToolCall]:
+    names = draw(st.lists(st.sampled_from(TOOLS), min_size=1, max_size=4))
+    ids = draw(st.lists(st.sampled_from(["c1", "c2", "c3", ""]), min_size=len(names), max_size=len(names)))
+    return [
+        ToolCall(id=id, name=name, args={"s": draw(st.sampled_from([0, 1, 7]))})
+        for id, name in zip(ids, names, strict=True)
+    ]
+
+
+def answers() -> st.SearchStrategy[Any]:
+    text = st.sampled_from(["fine", "", "  \n", "two words"])
+    with_calls = st.builds(lambda t, c: [t, *c], text, calls())
+    return st.one_of(
+        text,
+        *[with_calls] * 8,
+        st.builds(lambda c: [Thinking(text="hm", signature="sig"), Wait(1), *c], calls()),
+        st.builds(lambda t: [t, Cut()], text),
+        st.builds(lambda t: [t, OverloadedError("busy")], text),
+        st.builds(lambda t: Say([t], stop_reason="length", chunk=2), text),
+        st.builds(lambda c: Say([*c, Unfinished("c9", "ok", '{"s"')], stop_reason="length"), calls()),
+        st.just([Wait(float("inf"))]),
+        st.just(["half", Wait(20), "more"]),
+        st.just(Say(["no"], stop_reason="safety")),
+        st.just(AuthError("bad key")),
+        st.just(ContextOverflowError("too long")),
+        st.just(RuntimeError("an adapter's bug")),
+    )
+
+
+def scenarios() -> st.SearchStrategy[Scenario]:
+    actions = st.builds(
+        Action,
+        st.integers(1, 40),
+        st.sampled_from(["steer", "steer", "follow_up", "abort", "abort_silent", "leave", "cancel", "pause"]),
+        st.booleans(),
+    )
+    return st.builds(
+        Scenario,
+        script=st.lists(answers(), max_size=6).map(tuple),
+        actions=st.lists(actions, max_size=4).map(tuple),
+        raising=st.sampled_from(["", "", "", "before_turn", "after_turn", "stop_guard", "stop_after_tool"]),
+        guard=st.lists(st.sampled_from(["go_on", "stop", "fail"]), max_size=3).map(tuple),
+        turns=st.integers(1, 5),
+        tool_calls=st.sampled_from([None, None, 0, 2]),
+        concurrency=st.integers(1, 3),
+        attempts=st.integers(0, 2),
+    )
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@settings(max_examples=200, deadline=None)
+@given(scenario=scenarios())
+def test_laws_hold_in_every_run(backend: str, scenario: Scenario) -> None:
+    anyio.run(play, scenario, backend=backend)
