@@ -1,0 +1,23 @@
+"""The tools that look at files, confined to one directory."""
+
+import os
+
+from unspool.kernel.ports import Tool
+
+from .glob import glob_tool
+from .grep import grep_tool
+from .list_dir import list_dir_tool
+from .read_file import read_file_tool
+from .root import Root
+
+
+def file_tools(root: str | os.PathLike[str] | Root) -> list[Tool]:
+    """``read_file``, ``list_dir``, ``glob`` and ``grep`` below the directory ``root``.
+
+    All of them only read, may run beside each other, and can't leave the directory.
+
+    Raises:
+        ToolDefinitionError: ``root`` is not an existing directory.
+    """
+    confined = root if isinstance(root, Root) else Root(root)
+    return [make(confined) for make in (read_file_tool, list_dir_tool, glob_tool, grep_tool)]
