@@ -76,6 +76,7 @@ def scenarios() -> st.SearchStrategy[Scenario]:
         tool_calls=st.sampled_from([None, None, 0, 2]),
         concurrency=st.integers(1, 3),
         attempts=st.integers(0, 2),
+        slow=st.booleans(),
     )
 
 
