@@ -1,0 +1,156 @@
+"""POST a request and read the answer's bytes: the one module that imports httpx.
+
+It takes a moment to import, so nothing imports it at module level: ``openai_chat.py`` does when
+the first request is made. Connections are pooled for each event loop and closed when the loop ends.
+
+No timeout here but the one for connecting: how long a model may think is the kernel's business.
+Redirects are not followed: a key goes to the server it was meant for. Errors:
+
+- before the first byte of the answer: ``NetworkError``; after it: ``PartialStreamError``;
+- a status other than 2xx: what ``faults.py`` makes of status, headers and body.
+
+Read with: ``faults.py``, ``openai_chat.py`` (a caller), ``tests/llm/test_http.py``.
+"""
+
+import contextlib
+import functools
+import ssl
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+
+import anyio
+import httpx
+from anyio.lowlevel import RunVar
+
+from unspool.kernel.errors import BadRequestError, ModelError, NetworkError, PartialStreamError
+
+from .faults import error_of, fault_of_response, hide
+
+CONNECT_TIMEOUT_S = 30.0
+_DRAIN_S = 0.25  # less than a new connection costs
+_MAX_ERROR_BYTES = 256 * 1024  # of a body that explains an error status
+
+_clients: RunVar[AsyncGenerator[httpx.AsyncClient, None]] = RunVar("unspool_http_clients")
+
+
+async def post(
+    url: str, body: bytes, *, key: str = "", headers: Mapping[str, str] | None = None, model: str = ""
+) -> AsyncGenerator[bytes, None]:
+    """The answer's body in the chunks that arrive; closing the generator early ends the connection.
+
+    ``key`` is sent as a bearer token and appears in no error. ``model`` names the model in errors.
+
+    Raises:
+        ModelError: see the top of the file.
+    """
+    response = await _send(url, body, key, headers or {}, model)
+    chunks = response.aiter_bytes()
+    begun = False
+    try:
+        if response.status_code >= 300:
+            raise await _refusal(response, chunks, model, key)
+        async for chunk in chunks:
+            begun = begun or bool(chunk)
+            yield chunk
+    except httpx.HTTPError as error:
+        raise _broken(error, begun, model, key) from None
+    finally:
+        await _release(response, chunks)
+
+
+async def drain(chunks: AsyncGenerator[bytes, None]) -> None:
+    """Read the end of a body whose contents are known to be over, so that its connection is reused.
+
+    It is there already or a moment away; where it is not, the connection is closed instead.
+    """
+    with anyio.move_on_after(_DRAIN_S):
+        async for _ in chunks:
+            pass
+
+
+async def close_connections() -> None:
+    """Close the pooled connections of the running event loop; it happens by itself at its end."""
+    if (holder := _clients.get(None)) is not None:
+        _clients.set(_hold_client())
+        await holder.aclose()
+
+
+async def _send(url: str, body: bytes, key: str, headers: Mapping[str, str], model: str) -> httpx.Response:
+    client = await _client()
+    sent = {"content-type": "application/json", "accept": "text/event-stream, application/json", **headers}
+    if key:
+        sent["authorization"] = f"Bearer {key}"
+    try:
+        return await client.send(client.build_request("POST", url, content=body, headers=sent), stream=True)
+    except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL) as error:
+        what = type(error).__name__  # its text may quote a header
+        raise BadRequestError(f"provider: the request cannot be sent: {what}", model=model) from None
+    except httpx.HTTPError as error:
+        raise _broken(error, False, model, key) from None
+
+
+async def _refusal(
+    response: httpx.Response, chunks: AsyncIterator[bytes], model: str, key: str
+) -> ModelError:
+    """The error for an answer that is not 2xx; a body that breaks off still leaves the status."""
+    body = bytearray()
+    try:
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > _MAX_ERROR_BYTES:
+                break
+    except httpx.HTTPError:
+        pass
+    fault = fault_of_response(response.status_code, response.headers, bytes(body), time.time())
+    return error_of(fault, model=model, secret=key)
+
+
+def _broken(error: httpx.HTTPError, begun: bool, model: str, key: str) -> ModelError:
+    what = hide(str(error) or type(error).__name__, key)
+    if begun:
+        return PartialStreamError(f"provider: the connection broke: {what}", model=model)
+    return NetworkError(f"provider: no answer: {what}", model=model)
+
+
+async def _release(response: httpx.Response, chunks: AsyncIterator[bytes]) -> None:
+    """Give the connection back, or close it if the answer was not read to its end.
+
+    The rest is read in a cancelled scope: what is there already is taken, and the first wait ends
+    the nested generators of httpx in order. Left to the garbage collector they would be closed at
+    some later time, with a ``ResourceWarning`` under trio.
+    """
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
+            async for _ in chunks:
+                pass
+    with anyio.CancelScope(shield=True):
+        await response.aclose()
+
+
+async def _client() -> httpx.AsyncClient:
+    """The running event loop's client."""
+    holder = _clients.get(None)
+    if holder is None:
+        holder = _hold_client()
+        _clients.set(holder)
+    return await anext(holder)
+
+
+async def _hold_client() -> AsyncGenerator[httpx.AsyncClient, None]:
+    """Hands out one client for ever; event loops close generators at their end, and so this client."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60.0)
+    timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
+    client = httpx.AsyncClient(timeout=timeout, limits=limits, verify=_ssl_context())
+    try:
+        while True:
+            yield client
+    finally:
+        with anyio.CancelScope(shield=True):
+            await client.aclose()
+
+
+@functools.cache
+def _ssl_context() -> ssl.SSLContext:
+    """One context for all loops: loading the certificates takes tens of milliseconds."""
+    return httpx.create_ssl_context()

@@ -1,0 +1,171 @@
+"""Puts tool calls together from the pieces that chat/completions servers send.
+
+The format says: ``index`` names the call, id and name come with its first piece, then argument
+text. Servers leave out indexes, use index 0 for every call, repeat id and name on each piece, omit
+ids, or send the arguments a second time. The rules, in order:
+
+1. A piece with an index belongs to the call at that index; one without to the call of the same id,
+   else to the last call.
+2. A new id together with a name starts a new call, whatever the index says.
+3. Another name, or a name without an index, starts a new call once the arguments are complete.
+4. A call whose id never came gets one made from the answer, the same each time.
+5. Text after complete arguments is held back: a repetition of them is dropped when the answer ends,
+   anything else is passed on and makes the arguments invalid. Half of it is never run.
+
+Read with: ``openai_chat_stream.py`` (the caller), ``tests/llm/test_openai_chat_calls.py``.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from unspool.kernel.json_edge import decode_arguments, encode_text
+from unspool.kernel.ports import ToolCallDelta
+
+from .openai_chat_wire import CallPart
+
+_decode = msgspec.json.Decoder().decode
+
+
+class PartialCall:
+    """One call as far as it has come; ``block`` is its position in the reply."""
+
+    __slots__ = ("block", "held", "id", "name", "pieces")
+
+    def __init__(self, block: int) -> None:
+        self.block = block
+        self.id = ""
+        self.name = ""
+        self.pieces: list[str] = []
+        self.held: list[str] = []  # rule 5
+
+    @property
+    def args(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the arguments so far are one whole JSON object (and nothing follows)."""
+        return not self.held and _is_object(self.args)
+
+    @property
+    def runnable(self) -> bool:
+        """Whether the call could be run as it stands: empty arguments mean none."""
+        return bool(self.name) and not self.held and decode_arguments(self.args).error is None
+
+
+class CallAssembler:
+    """Pieces in, deltas out. ``first_block`` is the reply's block index of the first call."""
+
+    __slots__ = ("_by_index", "_first_block", "calls", "repeated")
+
+    def __init__(self, first_block: int) -> None:
+        self._first_block = first_block
+        self._by_index: dict[int, PartialCall] = {}
+        self.calls: list[PartialCall] = []
+        self.repeated: list[str] = []  # ids of calls whose arguments came more than once
+
+    def add(self, part: CallPart) -> Iterator[ToolCallDelta]:
+        """The delta for one piece, if it says anything new."""
+        name, args = _content(part)
+        id = part.id or ""
+        if not (id or name or args):
+            return
+        call = self._find(part.index, id, name) or self._open(part.index)
+        new_id, call.id = ("" if call.id else id), call.id or id
+        new_name, call.name = ("" if call.name else name), call.name or name
+        args = self._admit(call, args)
+        if new_id or new_name or args:
+            yield ToolCallDelta(call.block, id=new_id, name=new_name, args=args)
+
+    def finish(self, seed: str) -> Iterator[ToolCallDelta]:
+        """The last deltas: what was held back, and ids for calls that have none.
+
+        ``seed`` tells this answer from others, so that made-up ids differ between answers.
+        """
+        for call in self.calls:
+            held, call.held = "".join(call.held), []
+            if held and _repeats(call.args, held):
+                self.repeated.append(call.id)
+            elif held:
+                call.pieces.append(held)
+                yield ToolCallDelta(call.block, args=held)
+            if not call.id:
+                call.id = made_up_id(f"{seed}/{call.block}")
+                yield ToolCallDelta(call.block, id=call.id)
+
+    def _find(self, index: int | None, id: str, name: str) -> PartialCall | None:
+        """The open call that a piece continues; None when it starts a new one."""
+        if index is not None:
+            call = self._by_index.get(index)
+        else:
+            call = self._of_id(id) or (self.calls[-1] if self.calls else None)
+        if call is None:
+            return None
+        if id and name and call.id and id != call.id:
+            return None
+        if index is None and id and call.id and id != call.id:
+            return None
+        other_name = bool(name and call.name) and (index is None or name != call.name)
+        if other_name and (not id or id != call.id) and call.complete:
+            return None
+        return call
+
+    def _of_id(self, id: str) -> PartialCall | None:
+        return next((call for call in reversed(self.calls) if call.id == id), None) if id else None
+
+    def _open(self, index: int | None) -> PartialCall:
+        call = PartialCall(self._first_block + len(self.calls))
+        self.calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        return call
+
+    def _admit(self, call: PartialCall, args: str) -> str:
+        """The part of new argument text that may be passed on now (rule 5)."""
+        if call.held:
+            call.held.append(args)
+            return ""
+        if args and call.pieces and args.lstrip()[:1] == "{" and call.complete:
+            call.held.append(args)
+            return ""
+        if args:
+            call.pieces.append(args)
+        return args
+
+
+def made_up_id(seed: str) -> str:
+    """A call id made from ``seed``: the same for the same seed, within every provider's limits."""
+    return "call_" + hashlib.sha256(seed.encode()).hexdigest()[:24]
+
+
+def _content(part: CallPart) -> tuple[str, str]:
+    """Name and argument text of a piece."""
+    if (custom := part.custom) is not None:
+        return custom.name or "", custom.input or ""
+    if (function := part.function) is None:
+        return "", ""
+    args: Any = function.arguments
+    return function.name or "", args if isinstance(args, str) else "" if args is None else encode_text(args)
+
+
+def _is_object(text: str) -> bool:
+    if text.rstrip()[-1:] != "}":
+        return False
+    try:
+        return isinstance(_decode(text), dict)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return False
+
+
+def _repeats(args: str, held: str) -> bool:
+    """Whether ``held`` is ``args`` again, any number of times, written alike or not."""
+    copies, rest = divmod(len(held), len(args))
+    if not rest and held == args * copies:
+        return True
+    try:
+        return bool(_decode(held) == _decode(args))
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return False

@@ -1,0 +1,224 @@
+"""Requests of chat/completions, from the kernel's form to JSON bytes.
+
+What the format cannot take is left out or put where it can be read, never sent broken:
+
+- an assistant message with neither text nor calls is not sent; one with calls only has null content;
+- images and documents of tool results go into one user message after the last consecutive result;
+- reasoning is not sent, except where the dialect says how;
+- a call id longer than the format allows is replaced, alike in the call and in its result.
+
+Read with: ``openai_chat.py`` (the caller), ``tests/llm/test_openai_chat_request.py`` (the tables).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from unspool.kernel.messages import (
+    Content,
+    Document,
+    Image,
+    Message,
+    Text,
+    ToolCall,
+    ToolReference,
+)
+from unspool.kernel.ports import CallOptions, ModelRequest, SystemBlock, ToolSpec
+
+from .openai_chat_calls import made_up_id
+
+Part: TypeAlias = dict[str, Any]
+
+_MAX_ID = 40  # longer ids of other providers are refused by OpenAI
+_CHOICES = frozenset({"auto", "none", "required"})
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Where servers of this format differ.
+
+    ``max_tokens`` is the name of that field. ``top_effort`` is the highest reasoning effort that is
+    accepted by name. ``replay_thinking`` names the message field that reasoning goes back in; None
+    leaves it out. ``cache_key`` says whether ``prompt_cache_key`` is known.
+    """
+
+    max_tokens: str = "max_tokens"
+    top_effort: str = "high"
+    replay_thinking: str | None = None
+    cache_key: bool = False
+
+
+def encode_request(request: ModelRequest, model: str, dialect: Dialect) -> bytes:
+    """The JSON body of a streaming request.
+
+    ``options.extra`` is merged last and wins; a field it sets to None is not sent.
+    """
+    options = request.options
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [*_system(request.system), *_messages(request.messages, dialect)],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+        if (choice := options.tool_choice) is not None:
+            named = {"type": "function", "function": {"name": choice}}
+            body["tool_choice"] = choice if choice in _CHOICES else named
+    body.update(_options(options, dialect))
+    for key, value in options.extra.items():
+        if value is None:
+            body.pop(key, None)
+        else:
+            body[key] = value
+    return _encode(body)
+
+
+def _options(options: CallOptions, dialect: Dialect) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if options.max_tokens is not None:
+        fields[dialect.max_tokens] = options.max_tokens
+    if options.temperature is not None:
+        fields["temperature"] = options.temperature
+    if options.stop:
+        fields["stop"] = list(options.stop)
+    if options.thinking not in (None, "off"):  # the format has no word for off that all accept
+        above = options.thinking in ("xhigh", "max")
+        fields["reasoning_effort"] = dialect.top_effort if above else options.thinking
+    if options.response_format is not None:
+        fields["response_format"] = _response_format(options.response_format)
+    if options.cache_key is not None and dialect.cache_key:
+        fields["prompt_cache_key"] = options.cache_key
+    return fields
+
+
+def _response_format(neutral: dict[str, Any]) -> dict[str, Any]:
+    """The wire's ``response_format``.
+
+    ``{"type": "json"}`` asks for any object, ``{"type": "json_schema", "schema": …}`` (with ``name``
+    and ``strict`` where wanted) for one of a schema; the wire's own forms pass as they are.
+    """
+    match neutral:
+        case {"type": "json"}:
+            return {"type": "json_object"}
+        case {"type": "json_schema", "schema": schema}:
+            rest = {key: value for key, value in neutral.items() if key not in ("type", "schema")}
+            return {"type": "json_schema", "json_schema": {"name": "reply", **rest, "schema": schema}}
+        case _:
+            return neutral
+
+
+def _tool(spec: ToolSpec) -> Part:
+    function: Part = {"name": spec.name}
+    if spec.description:
+        function["description"] = spec.description
+    function["parameters"] = spec.schema or {"type": "object", "properties": {}}
+    if spec.strict is not None:
+        function["strict"] = spec.strict
+    return {"type": "function", "function": function}
+
+
+def _system(blocks: tuple[SystemBlock, ...]) -> Iterator[Part]:
+    text = "\n\n".join([block.text for block in blocks if block.text.strip()])
+    if text:
+        yield {"role": "system", "content": text}
+
+
+def _messages(messages: Sequence[Message], dialect: Dialect) -> Iterator[Part]:
+    attached: list[Part] = []  # what the results so far could not hold
+    for message in messages:
+        if message.role == "tool":
+            yield _result(message, attached)
+            continue
+        if attached:
+            yield {"role": "user", "content": attached}
+            attached = []
+        match message.role:
+            case "assistant":
+                yield from _assistant(message, dialect)
+            case "user":
+                if content := _user_content(message.content):
+                    yield {"role": "user", "content": content}
+            case _:
+                if message.text.strip():
+                    yield {"role": "system", "content": message.text}
+    if attached:
+        yield {"role": "user", "content": attached}
+
+
+def _assistant(message: Message, dialect: Dialect) -> Iterator[Part]:
+    text, calls = message.text, message.tool_calls
+    spoken = bool(text.strip())
+    if not spoken and not calls:
+        return
+    part: Part = {"role": "assistant", "content": text if spoken else None}
+    if dialect.replay_thinking and (thinking := message.thinking):
+        part[dialect.replay_thinking] = thinking
+    if calls:
+        part["tool_calls"] = [_call(call) for call in calls]
+    yield part
+
+
+def _call(call: ToolCall) -> Part:
+    function = {"name": call.name, "arguments": call.arguments_text}
+    return {"id": _wire_id(call.id), "type": "function", "function": function}
+
+
+def _result(message: Message, attached: list[Part]) -> Part:
+    """The result's message; what a result cannot hold is added to ``attached``."""
+    parts = [part for block in message.content if (part := _part(block)) is not None]
+    texts = [part["text"] for part in parts if part["type"] == "text"]
+    others = [part for part in parts if part["type"] != "text"]
+    if others:
+        texts.append("[attached below]")
+        attached += [
+            {"type": "text", "text": f"Attached to the result of {message.tool_name or 'the tool'}:"},
+            *others,
+        ]
+    return {
+        "role": "tool",
+        "tool_call_id": _wire_id(message.tool_call_id),
+        "content": "\n".join(texts) or "(no output)",
+    }
+
+
+def _user_content(blocks: tuple[Content, ...]) -> str | list[Part]:
+    """A string where there is only one text, else parts; empty when nothing can be sent."""
+    if len(blocks) == 1 and type(block := blocks[0]) is Text:
+        return block.text
+    parts = [part for block in blocks if (part := _part(block)) is not None]
+    return parts[0]["text"] if len(parts) == 1 and parts[0]["type"] == "text" else parts
+
+
+def _part(block: Content) -> Part | None:
+    """A block as a content part; None for one that is empty or that the format does not know."""
+    match block:
+        case Text(text) if text:
+            return {"type": "text", "text": text}
+        case Image(data=None, url=None):
+            return None
+        case Image():
+            url = block.url or f"data:{block.mime_type or 'image/png'};base64,{block.data}"
+            return {"type": "image_url", "image_url": {"url": url}}
+        case Document():
+            return _document(block)
+        case ToolReference(name):
+            return {"type": "text", "text": f"tool {name!r} is now available"}
+        case _:
+            return None
+
+
+def _document(block: Document) -> Part | None:
+    """A document as a file; one that is only a URL as text, since the format takes no URL."""
+    if block.data is not None:
+        mime = block.mime_type or "application/pdf"
+        data = f"data:{mime};base64,{block.data}"
+        return {"type": "file", "file": {"filename": block.name or "document", "file_data": data}}
+    return {"type": "text", "text": f"{block.name or 'document'}: {block.url}"} if block.url else None
+
+
+def _wire_id(id: str) -> str:
+    return id if len(id) <= _MAX_ID else made_up_id(id)

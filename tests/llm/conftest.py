@@ -1,0 +1,14 @@
+"""Fixtures of the model tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from .loopback import Loopback  # noqa: TID251  # tests/llm/, which ruff takes for llm/
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    loopback = Loopback()
+    yield loopback
+    loopback.close()
