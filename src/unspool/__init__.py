@@ -1,3 +1,125 @@
-"""unspool: an event-sourced agent kernel."""
+"""unspool: an event-sourced agent kernel.
+
+``agent_loop`` runs an agent and yields everything that happens as one typed stream of events. The
+names here are those most programs need; each is also where it is defined, below
+``unspool.kernel``. Models are in ``unspool.llm``, file tools in ``unspool.tools``, logs in
+``unspool.trajectory``.
+"""
+
+from .kernel.abort import Abort, Inbox
+from .kernel.clock import FakeClock
+from .kernel.codec import Codec
+from .kernel.config import AgentContext, Hooks, LoopConfig, StopVerdict
+from .kernel.errors import (
+    AgentError,
+    ContinueError,
+    FatalToolError,
+    LogError,
+    ModelError,
+    RunFailedError,
+    ToolDefinitionError,
+    ToolError,
+)
+from .kernel.events import (
+    AgentEnd,
+    AgentStart,
+    ErrorEvent,
+    Event,
+    Fact,
+    MessageDiscarded,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ModelResponse,
+    QueueChanged,
+    RetryEvent,
+    Signal,
+    ToolExecEnd,
+    ToolExecStart,
+    ToolExecUpdate,
+    TurnEnd,
+    TurnStart,
+)
+from .kernel.function_tool import raw_tool, tool
+from .kernel.limits import Limits, Retry
+from .kernel.loop import agent_loop, agent_loop_continue
+from .kernel.messages import (
+    AgentMessage,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    assistant_message,
+    user_message,
+)
+from .kernel.ports import CallOptions, ChatModel, EventLog, Tool, ToolContext, ToolResult, ToolSpec
+from .kernel.state import AgentState, fold
+from .kernel.stream import EventStream, RunResult
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Abort",
+    "AgentContext",
+    "AgentEnd",
+    "AgentError",
+    "AgentMessage",
+    "AgentStart",
+    "AgentState",
+    "CallOptions",
+    "ChatModel",
+    "Codec",
+    "ContinueError",
+    "ErrorEvent",
+    "Event",
+    "EventLog",
+    "EventStream",
+    "Fact",
+    "FakeClock",
+    "FatalToolError",
+    "Hooks",
+    "Image",
+    "Inbox",
+    "Limits",
+    "LogError",
+    "LoopConfig",
+    "Message",
+    "MessageDiscarded",
+    "MessageEnd",
+    "MessageStart",
+    "MessageUpdate",
+    "ModelError",
+    "ModelResponse",
+    "QueueChanged",
+    "Retry",
+    "RetryEvent",
+    "RunFailedError",
+    "RunResult",
+    "Signal",
+    "StopVerdict",
+    "Text",
+    "Thinking",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolDefinitionError",
+    "ToolError",
+    "ToolExecEnd",
+    "ToolExecStart",
+    "ToolExecUpdate",
+    "ToolResult",
+    "ToolSpec",
+    "TurnEnd",
+    "TurnStart",
+    "Usage",
+    "__version__",
+    "agent_loop",
+    "agent_loop_continue",
+    "assistant_message",
+    "fold",
+    "raw_tool",
+    "tool",
+    "user_message",
+]
