@@ -31,6 +31,8 @@ def settle_calls(reply: Message, seen: Seen) -> Settled:
     calls = reply.tool_calls
     if not calls:
         return Settled(reply, ())
+    if len(calls) == 1 and calls[0].id and calls[0].completed and calls[0].id not in seen:
+        return Settled(reply, ())
     if reply.stop_reason == "length" and not any(call.completed for call in calls):
         return Settled(_with_calls(reply, ()), ())
     kept: list[ToolCall] = []

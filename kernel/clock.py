@@ -5,7 +5,7 @@ Read with: ``ports.py`` (``Clock``).
 
 import heapq
 import itertools
-import time
+import time as _time
 from collections.abc import Callable
 
 import anyio
@@ -17,11 +17,8 @@ from .spawn import Job, current_backend
 class SystemClock:
     """The time of this machine and the timers of the running event loop."""
 
-    def time(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
+    time = staticmethod(_time.time)
+    monotonic = staticmethod(_time.monotonic)
 
     async def sleep(self, seconds: float, /) -> None:
         await anyio.sleep(seconds)

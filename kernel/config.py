@@ -54,6 +54,7 @@ class StopVerdict:
 
 
 Messages: TypeAlias = Sequence[str | AgentMessage] | None
+BeforeTurn: TypeAlias = Callable[[TurnInfo], Awaitable[Messages]]
 StopGuard: TypeAlias = Callable[[StopInfo], Awaitable[StopVerdict]]
 
 
@@ -67,7 +68,7 @@ class Hooks:
     ``stop_after_tool`` says of a successful call whether the run shall stop after its turn.
     """
 
-    before_turn: Callable[[TurnInfo], Awaitable[Messages]] | None = None
+    before_turn: BeforeTurn | None = None
     after_turn: Callable[[TurnInfo], Awaitable[None]] | None = None
     stop_guard: StopGuard | None = None
     stop_after_tool: Callable[[ToolExecEnd], bool] | None = None

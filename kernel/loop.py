@@ -14,7 +14,7 @@ from contextlib import aclosing
 from typing import TypeAlias
 
 from .closing import record_end, wind_down
-from .config import AgentContext, LoopConfig, StopGuard, StopInfo, TurnInfo
+from .config import AgentContext, BeforeTurn, LoopConfig, StopGuard, StopInfo, TurnInfo
 from .errors import ContinueError, HookError, LogError, StopGuardError, describe
 from .events import AgentStart, ConfigChanged, Event, QueueChanged, TurnEnd, TurnStart
 from .messages import AgentMessage, Message, Text, user_message
@@ -101,7 +101,10 @@ async def _run(
         while outbox or recorder.run is run:
             while outbox:
                 yield outbox.popleft()
-            async with aclosing(_perform(run)) as pulls:
+            pulls = await _take_step(run)
+            if pulls is None:
+                continue
+            async with aclosing(pulls):
                 async for _ in pulls:
                     while outbox:
                         yield outbox.popleft()
@@ -115,22 +118,18 @@ async def _run(
         await _leave(run)
 
 
-async def _perform(run: Run) -> AsyncGenerator[None, None]:
-    """Take the next step. It yields whenever the consumer is to see what was recorded."""
+async def _take_step(run: Run) -> AsyncGenerator[None, None] | None:
+    """Take the next step, or give the generator that performs it where it starts effects."""
     step = next_step(run.state, run.limits, aborted=run.aborted)
     match step:
         case AskModel():
             if run.state.turn is None:
                 _start_turn(run)
-            await _before_turn(run)
-            if not run.state.failed:
-                async with aclosing(ask_model(run)) as pulls:
-                    async for _ in pulls:
-                        yield
+            if run.config.hooks.before_turn is not None:
+                await _before_turn(run, run.config.hooks.before_turn)
+            return None if run.state.failed else ask_model(run)
         case RunTools():
-            async with aclosing(run_tools(run)) as pulls:
-                async for _ in pulls:
-                    yield
+            return run_tools(run)
         case CloseTurn():
             await _close_turn(run)
         case Deliver(lanes):
@@ -143,7 +142,7 @@ async def _perform(run: Run) -> AsyncGenerator[None, None]:
             await wind_down(run, "paused")
         case End(reason):
             await wind_down(run, reason)
-    yield
+    return None
 
 
 def _open(recorder: Recorder, context: AgentContext, config: LoopConfig, toolbox: Toolbox) -> Run:
@@ -223,10 +222,10 @@ def _refresh(run: Run, new: LoopConfig) -> None:
         run.record(changes)
 
 
-async def _before_turn(run: Run) -> None:
+async def _before_turn(run: Run, hook: BeforeTurn) -> None:
     """Run the hook once for a turn that this run opened, and commit what it gives."""
-    hook, fresh, run.fresh_turn = run.config.hooks.before_turn, run.fresh_turn, False
-    if hook is None or not fresh:
+    fresh, run.fresh_turn = run.fresh_turn, False
+    if not fresh:
         return
     try:
         messages = await hook(TurnInfo(run.state.turn_index, run.state))

@@ -161,11 +161,18 @@ async def ask_model(run: Run) -> AsyncGenerator[None, None]:
         await run.flush()
         if run.aborted:
             return
-        outcome = _Attempt(run, request, attempt)
-        async with aclosing(outcome.perform()) as pulls:
-            async for _ in pulls:
-                yield
-        error = outcome.error
+        call = _Attempt(run, request, attempt)
+        try:
+            while call.going_on():
+                if not (call.deliver() or run.outbox):
+                    await run.wake.wait()
+                if run.outbox:
+                    yield
+            if run.aborted:
+                await run.stop_jobs(run.limits.grace_s)
+        finally:
+            call.close()
+        error = call.conclude()
         if error is None:
             return
         if isinstance(error, ContextOverflowError) and recoveries and run.config.context is not None:
@@ -209,89 +216,83 @@ async def _project(run: Run) -> tuple[ModelRequest, str]:
 class _Attempt:
     """One call of the model: its signals, and its reply or its error."""
 
+    __slots__ = ("_attempt", "_builder", "_call", "_id", "_run", "_started")
+
     def __init__(self, run: Run, request: ModelRequest, attempt: int) -> None:
-        self.error: BaseException | None = None
         self._run = run
-        self._request = request
         self._attempt = attempt
         self._id = run.next_id()
         self._builder = ReplyBuilder()
         self._started = False
+        self._call = ModelCall(run, run.config.model, request, run.config.retry)
 
-    async def perform(self) -> AsyncGenerator[None, None]:
-        """Stream the reply; at the end its facts, or those of its failure, are recorded."""
-        run = self._run
-        call = ModelCall(run, run.config.model, self._request, run.config.retry)
-        try:
-            while not run.aborted:
-                if call.events:
-                    self._deliver(call)
-                elif call.finished:
-                    break
-                elif not run.outbox:
-                    await run.wake.wait()
-                    continue
-                yield
-            if run.aborted:
-                await run.stop_jobs(run.limits.grace_s)
-        finally:
-            call.close()
-        self._conclude(call)
+    def going_on(self) -> bool:
+        """Whether more may come, or what came is still to be delivered."""
+        return not self._run.aborted and (bool(self._call.events) or not self._call.finished)
 
-    def _deliver(self, call: ModelCall) -> None:
-        """Take what has arrived into the reply and show it."""
+    def close(self) -> None:
+        """Stop the timers; the call is over."""
+        self._call.close()
+
+    def deliver(self) -> bool:
+        """Take what has arrived into the reply and show it; whether anything had arrived."""
+        call, run = self._call, self._run
+        if not call.events:
+            return False
         signals: list[Signal] = []
-        add = self._builder.add
+        add, run_id = self._builder.add, run.id
         for event in call.take():
             add(event)
             if type(event) is TextDelta:
-                signals.append(MessageUpdate(event.text, "text", event.index))
+                signals.append(MessageUpdate(event.text, "text", event.index, run_id=run_id))
             elif type(event) is ToolCallDelta:
-                signals.append(MessageUpdate(event.args, "tool_call", event.index))
+                signals.append(MessageUpdate(event.args, "tool_call", event.index, run_id=run_id))
             elif type(event) is ThinkingDelta and event.text:
-                signals.append(MessageUpdate(event.text, "thinking", event.index))
+                signals.append(MessageUpdate(event.text, "thinking", event.index, run_id=run_id))
         call.delivered()
         if signals and not self._started:
             self._started = True
-            signals.insert(0, MessageStart("assistant", self._id))
-        self._run.recorder.signal(signals)
+            signals.insert(0, MessageStart("assistant", self._id, run_id=run_id))
+        run.recorder.signal(signals)
+        return True
 
-    def _conclude(self, call: ModelCall) -> None:
-        run, end = self._run, self._builder.end
+    def conclude(self) -> BaseException | None:
+        """Record the reply, or that there is none; the error to deal with, if there is one."""
+        run, end, call = self._run, self._builder.end, self._call
         if run.aborted:
             self._discard("aborted")
-            self._respond(call, "canceled")
-            return
+            self._respond("canceled")
+            return None
         error = call.error
         if error is None and end is None:
             error = PartialStreamError(
                 "model: the stream ended without its end event", text=self._builder.text
             )
         if error is not None:
-            self.error = error
             self._discard(error_kind(error))
-            self._respond(call, error_kind(error))
-            return
+            self._respond(error_kind(error))
+            return error
         self._commit()
-        self._respond(call, "")
+        self._respond("")
+        return None
 
     def _commit(self) -> None:
         run = self._run
         reply = self._builder.message(id=self._id, timestamp=run.clock.time())
         settled = settle_calls(reply, run.state.seen_calls)
         if not self._started:
-            run.signal(MessageStart("assistant", self._id))
+            run.signal(MessageStart("assistant", self._id, run_id=run.id))
         run.record(MessageEnd(self._id, settled.reply))
         for call in settled.duplicates:
             run.warn("duplicate_call", f"call {call.id!r} of tool {call.name!r} came twice; it runs once")
 
     def _discard(self, reason: str) -> None:
         if self._started:
-            self._run.signal(MessageDiscarded(self._id, reason))
+            self._run.signal(MessageDiscarded(self._id, reason, run_id=self._run.id))
 
-    def _respond(self, call: ModelCall, kind: str) -> None:
+    def _respond(self, kind: str) -> None:
         """Record what the call came to, for accounting."""
-        run, end = self._run, self._builder.end
+        run, end, call = self._run, self._builder.end, self._call
         run.record(
             ModelResponse(
                 model=(end.model if end else "") or run.config.model.name,

@@ -78,7 +78,6 @@ class Projector:
         self.lowering = Lowering()
         self._seq = 0  # the fact of the last projection made here
         self._view: Transcript[AgentMessage] = Transcript()
-        self._refs: Transcript[str | Stored] = Transcript()
         self._ids: dict[int, str] = {}
         self._known: Transcript[AgentMessage] = Transcript()
 
@@ -86,39 +85,50 @@ class Projector:
         self, recorder: Recorder, config: RequestConfig, projection: Projection
     ) -> tuple[ModelRequest, ContextProjected]:
         """The request for a view, and the fact that announces it (not yet recorded)."""
-        state = recorder.state
-        view = projection.messages
-        keep = self._kept(view)
-        appended = view.since(keep) if isinstance(view, Transcript) else list(view[keep:])
-        refs = self._reference(recorder, view, keep, appended)
-        base, base_keep, append = self._delta(state, keep, refs)
+        given = projection.messages
+        view: Transcript[AgentMessage] = given if isinstance(given, Transcript) else Transcript(given)
+        base, keep, append = self._delta(recorder, view)
         messages, fingerprint = self.lowering.extend(view, config.seed)
         fact = ContextProjected(
             base=base,
-            keep=base_keep,
+            keep=keep,
             append=append,
             tools=config.tools_hash,
             options=config.options_hash,
             system=config.system_hash,
             messages=len(messages),
             tokens=projection.tokens,
-            items=tuple(collect_context_items(appended)),
+            items=tuple(collect_context_items(view.since(keep))),
             fingerprint=fingerprint,
         )
         request = ModelRequest(
             messages=messages, system=config.system, tools=config.tools, options=config.options
         )
-        self._view = view if isinstance(view, Transcript) else Transcript(view)
+        self._view = view
         return request, fact
 
     def recorded(self, fact: ContextProjected) -> None:
         """Remember that ``fact`` is now the base of the next projection."""
         self._seq = fact.seq
 
-    def _kept(self, view: Sequence[AgentMessage]) -> int:
+    def _delta(
+        self, recorder: Recorder, view: Transcript[AgentMessage]
+    ) -> tuple[int, int, tuple[str | Stored, ...]]:
+        """The change against the last recorded projection: base, length kept, references appended."""
+        last = recorder.state.projection
+        if last is None:
+            return 0, 0, self._references(recorder, view, 0)
+        if last.seq == self._seq:
+            keep = self._kept(view)
+            return last.seq, keep, self._references(recorder, view, keep)
+        whole = self._references(recorder, view, 0)  # the first projection here of a session begun elsewhere
+        keep = shared_prefix(last.view, whole)
+        return last.seq, keep, whole[keep:]
+
+    def _kept(self, view: Transcript[AgentMessage]) -> int:
         """How many messages ``view`` shares with the last view from its beginning."""
         last = self._view
-        if isinstance(view, Transcript) and view.extends(last):
+        if view.extends(last):
             return len(last)
         kept = 0
         for old, new in zip(last, view, strict=False):
@@ -127,19 +137,15 @@ class Projector:
             kept += 1
         return kept
 
-    def _reference(
-        self, recorder: Recorder, view: Sequence[AgentMessage], keep: int, appended: list[AgentMessage]
-    ) -> list[str | Stored]:
+    def _references(
+        self, recorder: Recorder, view: Transcript[AgentMessage], start: int
+    ) -> tuple[str | Stored, ...]:
         """Ids for what the transcript holds, whole messages for what only this view has."""
         state = recorder.state
-        refs: list[str | Stored]
         if view is state.messages:
-            refs = list(state.ids.since(keep))
-        else:
-            ids = self._transcript_ids(state)
-            refs = [ids.get(id(message)) or recorder.store(message) for message in appended]
-        self._refs = self._refs.prefix(keep).extend(refs)
-        return refs
+            return tuple(state.ids.since(start))
+        ids = self._transcript_ids(state)
+        return tuple([ids.get(id(message)) or recorder.store(message) for message in view.since(start)])
 
     def _transcript_ids(self, state: AgentState) -> dict[int, str]:
         known = self._known
@@ -152,19 +158,12 @@ class Projector:
         self._known = state.messages
         return self._ids
 
-    def _delta(
-        self, state: AgentState, keep: int, refs: list[str | Stored]
-    ) -> tuple[int, int, tuple[str | Stored, ...]]:
-        """The change against the last recorded projection, whoever made that one."""
-        last = state.projection
-        if last is None:
-            return 0, 0, tuple(refs)
-        if last.seq == self._seq:
-            return last.seq, keep, tuple(refs)
-        whole = self._refs  # the first projection here of a session begun elsewhere
-        kept = 0
-        for old, new in zip(last.view, whole, strict=False):
-            if old != new:
-                break
-            kept += 1
-        return last.seq, kept, tuple(whole.since(kept))
+
+def shared_prefix(a: Sequence[object], b: Sequence[object]) -> int:
+    """How many items two sequences have in common from their beginning."""
+    count = 0
+    for left, right in zip(a, b, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count

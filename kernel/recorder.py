@@ -92,7 +92,7 @@ class Recorder:
             ) from error
 
     def signal(self, signals: Sequence[Signal]) -> None:
-        """Have signals yielded after the last fact, in this order."""
+        """Have signals (which name their run) yielded after the last fact, in this order."""
         run = self.run
         if run is None:
             return
@@ -102,7 +102,6 @@ class Recorder:
                 sub += 1
                 force_setattr(signal, "seq", seq)
                 force_setattr(signal, "sub", sub)
-                force_setattr(signal, "run_id", run.id)
             self._sub = sub
             run.outbox.extend(signals)
 

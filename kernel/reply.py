@@ -83,17 +83,21 @@ class _WholePart:
 class ReplyBuilder:
     """Collects stream events; ``message()`` is the reply so far, ``end`` the terminal event."""
 
-    __slots__ = ("_parts", "end")
+    __slots__ = ("_parts", "_text", "_text_index", "end")
 
     def __init__(self) -> None:
         self._parts: dict[tuple[int, type], Any] = {}
+        self._text: list[str] = []  # the pieces of the text block under way: the hot path
+        self._text_index = -1
         self.end: StreamEnd | None = None
 
     def add(self, event: StreamEvent) -> None:
         """Take in one event."""
         match event:
             case TextDelta():
-                self._part(event.index, _TextPart).pieces.append(event.text)
+                if event.index != self._text_index:
+                    self._text, self._text_index = self._part(event.index, _TextPart).pieces, event.index
+                self._text.append(event.text)
             case ThinkingDelta():
                 thinking = self._part(event.index, _ThinkingPart)
                 thinking.pieces.append(event.text)

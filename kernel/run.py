@@ -102,7 +102,7 @@ class Run:
         lowered = stored.message
         if lowered is not None:
             lowered = replace(lowered, id=id, timestamp=lowered.timestamp or self.clock.time())
-        self.signal(MessageStart(message.role, id))
+        self.signal(MessageStart(message.role, id, run_id=self.id))
         self.record(MessageEnd(id, lowered, stored.app, queue_id, cause))
         return id
 

@@ -144,7 +144,10 @@ def _results_by_owner(messages: Sequence[Message]) -> dict[tuple[int, int], Mess
 def collect_context_items(messages: Iterable[AgentMessage]) -> list[ContextItem]:
     """The items of all messages that name any, in order, as they are."""
     return [
-        item for message in messages if isinstance(message, ProvidesItems) for item in message.context_items()
+        item
+        for message in messages
+        if type(message) is not Message and isinstance(message, ProvidesItems)
+        for item in message.context_items()
     ]
 
 
@@ -153,6 +156,6 @@ def collect_context_demands(messages: Iterable[AgentMessage]) -> list[ContextDem
     return [
         demand
         for message in messages
-        if isinstance(message, ProvidesDemands)
+        if type(message) is not Message and isinstance(message, ProvidesDemands)
         for demand in message.context_demands()
     ]

@@ -9,6 +9,7 @@
 Read with: ``tool_call.py``, ``closing.py`` (calls that will not run).
 """
 
+from collections import deque
 from collections.abc import AsyncGenerator
 
 from .closing import announce, commit_results, end_execution, end_unrun
@@ -17,7 +18,7 @@ from .json_edge import plain_json
 from .run import Run
 from .state import CallState
 from .steps import limit_reached
-from .tool_call import SKIPPED, UNKNOWN, Execution, refusal
+from .tool_call import SKIPPED, UNKNOWN, Execution, Refusal, refusal
 
 
 async def run_tools(run: Run) -> AsyncGenerator[None, None]:
@@ -46,48 +47,55 @@ async def run_tools(run: Run) -> AsyncGenerator[None, None]:
 
 
 class _Batch:
-    """The calls of the open turn and those under way."""
+    """The calls of the open turn: those to start, in order, and those under way."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.running: dict[str, Execution] = run.executions
+        self.to_start: deque[CallState] = deque()
 
     def reconcile(self) -> None:
-        """End the calls that were dispatched when an earlier process died: nobody knows their effect."""
-        for state in self._calls():
-            if state.stage == "dispatched" and state.call.id not in self.running:
-                end_unrun(self.run, state, "unknown", UNKNOWN)
-        commit_results(self.run)
-
-    def _calls(self) -> list[CallState]:
+        """Look at where each call stands; one that was dispatched when an earlier process died ends:
+        nobody knows its effect."""
         turn = self.run.state.turn
-        return list(turn.calls.values()) if turn is not None else []
-
-    def _next(self) -> CallState | None:
-        """The first call that has not come to its turn."""
-        for state in self._calls():
+        calls = turn.calls.values() if turn is not None else ()
+        settled = False
+        for state in calls:
             if state.stage in ("requested", "started"):
-                return state
-        return None
+                self.to_start.append(state)
+            elif state.stage == "dispatched":
+                end_unrun(self.run, state, "unknown", UNKNOWN)
+                settled = True
+            else:
+                settled = settled or state.stage == "ended"
+        if settled:
+            commit_results(self.run)
 
     def may_start(self) -> bool:
         """Whether a call is left that this batch may still start."""
-        return self._next() is not None and not limit_reached(self.run.state, self.run.limits)
+        return bool(self.to_start) and not limit_reached(self.run.state, self.run.limits)
 
     def start_what_may(self) -> list[Execution]:
         """Announce every call that may start now; those that may not run get their end."""
-        run = self.run
+        run, to_start = self.run, self.to_start
         launch: list[Execution] = []
-        while (state := self._next()) is not None and not run.aborted:
-            if run.state.steering:
-                end_unrun(run, state, "skipped", SKIPPED)
-            elif limit_reached(run.state, run.limits) or (self.running and not self._may_join(state)):
+        settled = False
+        while to_start and not run.aborted:
+            state = to_start[0]
+            skipped = bool(run.state.steering)
+            if not skipped and (
+                limit_reached(run.state, run.limits) or (self.running and not self._may_join(state))
+            ):
                 break
-            elif refused := refusal(run, state.call):
-                end_unrun(run, state, *refused)
-            else:
+            refused = Refusal("skipped", SKIPPED) if skipped else refusal(run, state.call)
+            if refused is None:
                 launch.append(self._dispatch(state))
-        commit_results(run)
+            else:
+                end_unrun(run, state, *refused)
+                settled = True
+            to_start.popleft()
+        if settled:
+            commit_results(run)
         return launch
 
     def _may_join(self, state: CallState) -> bool:
@@ -136,7 +144,9 @@ class _Batch:
             if execution.progress is not None:
                 summary, payload = execution.progress
                 execution.progress = None
-                run.signal(ToolExecUpdate(execution.call.id, "progress", summary, plain_json(payload)))
+                run.signal(
+                    ToolExecUpdate(execution.call.id, "progress", summary, plain_json(payload), run_id=run.id)
+                )
             outcome = execution.outcome
             if outcome is None:
                 continue

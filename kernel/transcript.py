@@ -37,10 +37,18 @@ class Transcript(Sequence[T], Generic[T]):
         return new
 
     def extend(self, items: Iterable[T]) -> "Transcript[T]":
-        """This sequence and all of ``items``."""
-        new = self
-        for item in items:
-            new = new.append(item)
+        """This sequence and all of ``items``; costs only what is new."""
+        added = list(items)
+        if not added:
+            return self
+        new: Transcript[T] = Transcript.__new__(Transcript)
+        buffer, length = self._buffer, self._length
+        with _lock:
+            if len(buffer) != length:
+                buffer = buffer[:length]
+            buffer.extend(added)
+        new._buffer = buffer
+        new._length = length + len(added)
         return new
 
     def prefix(self, length: int) -> "Transcript[T]":
