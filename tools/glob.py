@@ -4,8 +4,8 @@ import heapq
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from unspool.kernel.function_tool import tool
-from unspool.kernel.ports import Tool, ToolContext
+from unspool.kernel.function_tool import FunctionTool, tool
+from unspool.kernel.ports import ToolContext
 
 from .patterns import Glob
 from .root import Root
@@ -16,7 +16,7 @@ MAX_HITS = 200
 T = TypeVar("T")
 
 
-def glob_tool(root: Root) -> Tool:
+def glob_tool(root: Root) -> FunctionTool[..., str]:
     """The tool ``glob`` on ``root``."""
 
     @tool(read_only=True, max_result_bytes=MAX_RESULT)

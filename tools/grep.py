@@ -13,8 +13,8 @@ import re
 from typing import Any
 
 from unspool.kernel.errors import ToolError
-from unspool.kernel.function_tool import tool
-from unspool.kernel.ports import Tool, ToolContext
+from unspool.kernel.function_tool import FunctionTool, tool
+from unspool.kernel.ports import ToolContext
 
 from .patterns import Glob
 from .root import Root
@@ -34,7 +34,7 @@ _CANCEL_EVERY = 256  # lines
 _BEFORE = 100  # characters kept before a match in a line that is cut
 
 
-def grep_tool(root: Root) -> Tool:
+def grep_tool(root: Root) -> FunctionTool[..., str]:
     """The tool ``grep`` on ``root``."""
 
     @tool(read_only=True, max_result_bytes=MAX_RESULT)

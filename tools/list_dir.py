@@ -1,7 +1,7 @@
 """``list_dir``: what is in a directory, some levels deep."""
 
-from unspool.kernel.function_tool import tool
-from unspool.kernel.ports import Tool, ToolContext
+from unspool.kernel.function_tool import FunctionTool, tool
+from unspool.kernel.ports import ToolContext
 
 from .root import Entry, Root
 from .sweep import IGNORED
@@ -11,7 +11,7 @@ MAX_ENTRIES = 500
 MAX_DEPTH = 5
 
 
-def list_dir_tool(root: Root) -> Tool:
+def list_dir_tool(root: Root) -> FunctionTool[..., str]:
     """The tool ``list_dir`` on ``root``."""
 
     @tool(read_only=True, max_result_bytes=MAX_RESULT)

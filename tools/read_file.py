@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from unspool.kernel.errors import ToolError
-from unspool.kernel.function_tool import tool
-from unspool.kernel.ports import Tool, ToolContext
+from unspool.kernel.function_tool import FunctionTool, tool
+from unspool.kernel.ports import ToolContext
 
 from .root import MissingFileError, Root
 from .text import MAX_OUTPUT, MAX_RESULT, count_text, looks_binary, shown, shown_list
@@ -21,7 +21,7 @@ _MAX_COUNTED = 64 << 20  # bytes read after the range, only to tell how many lin
 _MAX_SIBLINGS = 10_000  # names looked at for suggestions
 
 
-def read_file_tool(root: Root) -> Tool:
+def read_file_tool(root: Root) -> FunctionTool[..., str]:
     """The tool ``read_file`` on ``root``."""
 
     @tool(read_only=True, max_result_bytes=MAX_RESULT)
@@ -103,16 +103,20 @@ class _Range:
 
     def _lines(self, limit: int) -> Iterator[str]:
         for _ in range(limit):
-            if self._stop():
-                raise ToolError("cancelled")
+            self._check()
             piece = self._file.readline(4 * MAX_LINE)
             if not piece:
                 return
             cut = 0
             more = piece
             while not more.endswith(b"\n") and (more := self._file.readline(_CHUNK)):
+                self._check()
                 cut += len(more.rstrip(b"\r\n"))
             yield self._text(piece, cut)
+
+    def _check(self) -> None:
+        if self._stop():
+            raise ToolError("cancelled")
 
     def _text(self, piece: bytes, cut: int) -> str:
         """One line as text; ``cut`` bytes of it were not kept."""
@@ -132,8 +136,7 @@ class _Range:
         unfinished = 0
         while left > 0:
             chunk = self._file.read(_CHUNK)
-            if self._stop():
-                raise ToolError("cancelled")
+            self._check()
             if not chunk:
                 return lines - left + unfinished
             found = chunk.count(b"\n")

@@ -39,6 +39,10 @@ class MissingFileError(ToolError):
     """There is nothing at that path."""
 
 
+class _StoppedError(ToolError):
+    """The caller of ``walk`` wants no more."""
+
+
 class Entry(NamedTuple):
     """One thing met by ``Root.walk``; links are told, not followed.
 
@@ -117,29 +121,33 @@ class Root:
             below, level = waiting.popleft()
             try:
                 entries = self._scan(_join(start, below), stop)
+            except _StoppedError:
+                raise
             except ToolError:
-                if not below or stop():
+                if not below:
                     raise
                 yield Entry(_join(start, below), below, "unreadable")
                 continue
-            for name, info in entries:
+            for name, kind, size, mtime in entries:
                 inner = _join(below, name)
-                kind = "ignored" if name in ignore and stat.S_ISDIR(info.st_mode) else _kind(info)
-                yield Entry(_join(start, inner), inner, kind, info.st_size, info.st_mtime)
+                if kind == "dir" and name in ignore:
+                    kind = "ignored"
+                yield Entry(_join(start, inner), inner, kind, size, mtime)
                 if kind == "dir" and (depth is None or level < depth) and enter(inner):
                     waiting.append((inner, level + 1))
 
-    def _scan(self, path: str, stop: Callable[[], bool]) -> list[tuple[str, os.stat_result]]:
-        """Names in a directory with what ``lstat`` says, in order whatever their case."""
-        found: list[tuple[str, os.stat_result]] = []
+    def _scan(self, path: str, stop: Callable[[], bool]) -> list[tuple[str, Kind, int, float]]:
+        """Name, kind, size and mtime of what is in a directory, in order whatever the case."""
+        found: list[tuple[str, Kind, int, float]] = []
         with self.open_dir(path) as fd, os.scandir(fd) as entries:
             for count, entry in enumerate(entries):
                 if count % _CANCEL_EVERY == 0 and stop():
-                    raise ToolError("cancelled")
+                    raise _StoppedError("cancelled")
                 try:
-                    found.append((entry.name, entry.stat(follow_symlinks=False)))
+                    info = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue  # gone since
+                found.append((entry.name, _kind(info), info.st_size, info.st_mtime))
         return sorted(found, key=lambda item: (item[0].casefold(), item[0]))
 
     def _parts(self, path: str) -> list[str]:

@@ -1,0 +1,72 @@
+"""A context as a running call has it, and both event loops."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from unspool.kernel.errors import ToolError
+from unspool.kernel.function_tool import FunctionTool
+from unspool.kernel.ports import ChecksArguments, ToolContext
+from unspool.tools import file_tools
+
+Call = Callable[..., Awaitable[str]]
+
+
+class FakeContext:
+    """As much of a ``ToolContext`` as the file tools look at; time passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self.clock = self
+        self.now = 0.0
+        self.looks = 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return self.now
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def ctx() -> ToolContext:
+    return cast(ToolContext, FakeContext())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "root"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def call(root: Path, ctx: ToolContext) -> Call:
+    """Runs a tool of ``root`` by name; what the model would read, errors with ``error: `` before them."""
+    tools = {tool.spec.name: tool for tool in file_tools(root)}
+
+    async def run(name: str, /, **args: Any) -> str:
+        tool = tools[name]
+        assert isinstance(tool, ChecksArguments)
+        assert tool.check_arguments(args) == ()
+        try:
+            return cast(str, await tool.execute(args, ctx))
+        except ToolError as error:
+            return f"error: {error}"
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def call_now() -> Callable[..., str]:
+    """Calls a tool's function, without an event loop."""
+
+    def run(tool: FunctionTool[..., str], **args: Any) -> str:
+        return tool(ctx=cast(ToolContext, FakeContext()), **args)
+
+    return run
