@@ -16,8 +16,9 @@ from unspool.kernel.messages import Usage
 def usage_of(fields: Mapping[str, Any]) -> Usage:
     """Usage from the wire's fields; anything missing or not a count is 0.
 
-    >>> usage_of({"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}})
-    Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4)
+    >>> usage = usage_of({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4}})
+    >>> usage.input_tokens, usage.cache_read_tokens, usage.context_tokens
+    (5, 4, 9)
     """
     prompt_details = _details(fields, "prompt_tokens_details")
     output_details = _details(fields, "completion_tokens_details")
