@@ -50,7 +50,7 @@ pytestmark = pytest.mark.skipif(not _CASES, reason=NO_SHARED)
 
 def body_of(case: dict[str, Any]) -> bytes:
     assert isinstance(_ROOT, Path)
-    return (_ROOT / case["trigger"]["file"]).read_bytes()
+    return _ROOT.joinpath(case["trigger"]["file"]).read_bytes()
 
 
 @pytest.mark.parametrize("id", _STREAMS)
