@@ -1,5 +1,6 @@
 """Requests over real sockets: what is sent, how it ends, what is left behind."""
 
+import asyncio
 import gc
 import logging
 import threading
@@ -330,3 +331,25 @@ def test_nothing_is_left_running(run: Run, server: Loopback) -> None:
         assert threading.active_count() <= before + 2
 
     run(main)
+
+
+def test_a_cancelled_task_closes_the_connection(server: Loopback) -> None:
+    """As the kernel cancels: a bare task, not a cancel scope."""
+    server.script(SSE_HEAD, chunked(text("a")), wait_until_gone)
+
+    async def main() -> None:
+        seen = asyncio.Event()
+
+        async def reader() -> None:
+            async with aclosing(model(server).stream(REQUEST)) as stream:
+                async for _ in stream:
+                    seen.set()
+
+        task = asyncio.create_task(reader())
+        await seen.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(server.exchanges[0].gone.wait, 20)
+
+    asyncio.run(main())
