@@ -1,16 +1,15 @@
 """The loop: look at the state, take the next step, let the consumer see, go on.
 
 ``agent_loop`` and ``agent_loop_continue`` give an ``EventStream``. The life of a turn is
-``_drive``; what a step does is in the file it is imported from. A step is an async generator that
-yields whenever the consumer is to see what was recorded, and goes on when the consumer asks for
-more: so a fact that announces an effect is seen before the effect starts.
+``_run`` and ``_take_step``; what a step does is in the file it is imported from. A step pauses
+whenever the consumer is to see what was recorded, and goes on when the consumer asks for more: so a
+fact that announces an effect is seen before the effect starts.
 
 Read with: ``steps.py`` (the table), ``model_call.py``, ``tool_batch.py``, ``closing.py``.
 """
 
 import warnings
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
 from typing import TypeAlias
 
 from .closing import record_end, wind_down
@@ -20,6 +19,7 @@ from .events import AgentStart, ConfigChanged, Event, QueueChanged, TurnEnd, Tur
 from .messages import AgentMessage, Message, Text, user_message
 from .model_call import ask_model
 from .ports import SystemBlock
+from .pull import Drive
 from .projection import Projector, RequestConfig
 from .recorder import Recorder
 from .run import Run
@@ -101,13 +101,14 @@ async def _run(
         while outbox or recorder.run is run:
             while outbox:
                 yield outbox.popleft()
-            pulls = await _take_step(run)
-            if pulls is None:
-                continue
-            async with aclosing(pulls):
-                async for _ in pulls:
+            step = Drive(_take_step(run))
+            try:
+                while not step.done:
+                    await step
                     while outbox:
                         yield outbox.popleft()
+            finally:
+                step.close()
     except LogError:
         raise
     except Exception as error:
@@ -118,8 +119,8 @@ async def _run(
         await _leave(run)
 
 
-async def _take_step(run: Run) -> AsyncGenerator[None, None] | None:
-    """Take the next step, or give the generator that performs it where it starts effects."""
+async def _take_step(run: Run) -> None:
+    """Take the next step. It awaits ``pull()`` whenever the consumer is to see what was recorded."""
     step = next_step(run.state, run.limits, aborted=run.aborted)
     match step:
         case AskModel():
@@ -127,9 +128,10 @@ async def _take_step(run: Run) -> AsyncGenerator[None, None] | None:
                 _start_turn(run)
             if run.config.hooks.before_turn is not None:
                 await _before_turn(run, run.config.hooks.before_turn)
-            return None if run.state.failed else ask_model(run)
+            if not run.state.failed:
+                await ask_model(run)
         case RunTools():
-            return run_tools(run)
+            await run_tools(run)
         case CloseTurn():
             await _close_turn(run)
         case Deliver(lanes):
@@ -142,7 +144,6 @@ async def _take_step(run: Run) -> AsyncGenerator[None, None] | None:
             await wind_down(run, "paused")
         case End(reason):
             await wind_down(run, reason)
-    return None
 
 
 def _open(recorder: Recorder, context: AgentContext, config: LoopConfig, toolbox: Toolbox) -> Run:
@@ -187,6 +188,7 @@ async def _leave(run: Run) -> None:
         elif run.recorder.run is run:
             await wind_down(run, "error" if run.state.failed else "aborted")
     finally:
+        run.watchdog.stop()
         run.recorder.run = None
         if run.config.abort is not None:
             run.config.abort.listen(None)

@@ -1,14 +1,12 @@
 """One reply of the model: project, announce, stream, retry, commit.
 
 ``ModelCall`` pumps the model's stream in a task of its own and enforces both timeouts;
-``ask_model`` performs the step: it yields whenever the consumer is to see what was recorded, and
-goes on when the consumer asks for more. An attempt that fails leaves nothing in the transcript.
+``ask_model`` performs the step: it pauses whenever the consumer is to see what was recorded. An attempt that fails leaves nothing in the transcript.
 
 Read with: ``retry.py``, ``projection.py``, ``reply.py``.
 """
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from .calls import settle_calls
@@ -49,6 +47,7 @@ from .ports import (
     ThinkingDelta,
     ToolCallDelta,
 )
+from .pull import pull
 from .reply import ReplyBuilder, generate
 from .retry import retry_delay
 from .run import Run
@@ -61,11 +60,17 @@ MAX_PENDING_CHARS = 1 << 20
 class ModelCall:
     """A model's stream, pumped by a task; ``events`` are those the consumer has not seen."""
 
+    __slots__ = (
+        "_chars", "_job", "_model", "_now", "_request", "_retry", "_room", "_run", "_waiting_since",
+        "error", "events", "finished", "first_token_s", "started_at",
+    )  # fmt: skip
+
     def __init__(self, run: Run, model: ChatModel, request: ModelRequest, retry: Retry) -> None:
         self.events: deque[StreamEvent] = deque()
         self.finished = False
         self.error: BaseException | None = None
-        self.started_at = run.clock.monotonic()
+        self._now = run.clock.monotonic
+        self.started_at = self._now()
         self.first_token_s: float | None = None
         self._run = run
         self._model = model
@@ -74,12 +79,11 @@ class ModelCall:
         self._waiting_since: float | None = self.started_at
         self._chars = 0
         self._room = run.backend.waker()
-        self._timer: Callable[[], None] | None = None
         self._job = run.spawn(self._pump)
-        self._arm()
+        run.watchdog.watch(self)
 
     async def _pump(self) -> None:
-        run, events, now = self._run, self.events, self._run.clock.monotonic
+        run, events, now = self._run, self.events, self._now
         try:
             async with aclosing(self._model.stream(self._request)) as stream:
                 async for event in stream:
@@ -105,7 +109,7 @@ class ModelCall:
         """The events not delivered yet; the pump goes on."""
         taken = self.events
         if taken and self.first_token_s is None:
-            self.first_token_s = self._run.clock.monotonic() - self.started_at
+            self.first_token_s = self._now() - self.started_at
         return taken
 
     def delivered(self) -> None:
@@ -114,42 +118,28 @@ class ModelCall:
         self._chars = 0
         self._room.set()
 
-    def close(self) -> None:
-        """Stop the timers; the call is over."""
-        if self._timer is not None:
-            self._timer()
-            self._timer = None
-
-    def _arm(self) -> None:
-        waits = [left for left in self._time_left() if left is not None]
-        if waits:
-            self._timer = self._run.clock.call_later(max(0.0, min(waits)), self._check)
-
-    def _time_left(self) -> tuple[float | None, float | None]:
-        """Seconds until the call has been silent, and has lasted, too long; None is never."""
-        now, retry = self._run.clock.monotonic(), self._retry
-        since = self._waiting_since
+    def time_left(self) -> float | None:
+        """Seconds until the call has been silent, or has lasted, too long; None is never."""
+        now, retry, since = self._now(), self._retry, self._waiting_since
         idle = None if retry.idle_s is None else retry.idle_s - (now - since if since is not None else 0.0)
-        whole = None if retry.call_s is None else retry.call_s - (now - self.started_at)
-        return idle, whole
+        if retry.call_s is None:
+            return idle
+        whole = retry.call_s - (now - self.started_at)
+        return whole if idle is None else min(idle, whole)
 
-    def _check(self) -> None:
+    def time_out(self) -> None:
+        """End the call: which of its times was up is in the error."""
         if self.finished:
             return
-        idle, whole = self._time_left()
-        if whole is not None and whole <= 0:
-            self._fail(ModelTimeoutError("model: the call took too long", limit_s=self._retry.call_s))
-        elif idle is not None and idle <= 0:
-            self._fail(StreamIdleError("model: no data from the server", limit_s=self._retry.idle_s))
+        retry = self._retry
+        if retry.call_s is not None and self._now() - self.started_at >= retry.call_s:
+            self.error = ModelTimeoutError("model: the call took too long", limit_s=retry.call_s)
         else:
-            self._arm()
-
-    def _fail(self, error: ModelError) -> None:
-        self.error = error
+            self.error = StreamIdleError("model: no data from the server", limit_s=retry.idle_s)
         self._job.cancel()
 
 
-async def ask_model(run: Run) -> AsyncGenerator[None, None]:
+async def ask_model(run: Run) -> None:
     """Perform the step "ask the model": one committed reply, an error fact, or nothing on abort."""
     attempt, recoveries, sent = 1, run.limits.overflow_recoveries, ""
     while not run.aborted:
@@ -157,7 +147,7 @@ async def ask_model(run: Run) -> AsyncGenerator[None, None]:
         if fingerprint == sent:
             run.fail(ContextOverflowError("context: could not be made smaller", fingerprint=sent))
             return
-        yield
+        await pull()
         await run.flush()
         if run.aborted:
             return
@@ -167,17 +157,17 @@ async def ask_model(run: Run) -> AsyncGenerator[None, None]:
                 if not (call.deliver() or run.outbox):
                     await run.wake.wait()
                 if run.outbox:
-                    yield
+                    await pull()
             if run.aborted:
                 await run.stop_jobs(run.limits.grace_s)
         finally:
-            call.close()
+            run.watchdog.release()
         error = call.conclude()
         if error is None:
             return
         if isinstance(error, ContextOverflowError) and recoveries and run.config.context is not None:
             run.record(ContextCompacting("overflow", describe(error)))
-            yield
+            await pull()
             await run.flush()
             if await _compact(run, run.config.context, "overflow"):
                 recoveries, sent = recoveries - 1, fingerprint
@@ -191,10 +181,8 @@ async def ask_model(run: Run) -> AsyncGenerator[None, None]:
                 attempt, run.config.retry.attempts, delay_s, error_kind(error), message=describe(error)
             )
         )
-        yield
-        async with aclosing(_wait(run, delay_s)) as pulls:
-            async for _ in pulls:
-                yield
+        await pull()
+        await _wait(run, delay_s)
         attempt += 1
 
 
@@ -229,10 +217,6 @@ class _Attempt:
     def going_on(self) -> bool:
         """Whether more may come, or what came is still to be delivered."""
         return not self._run.aborted and (bool(self._call.events) or not self._call.finished)
-
-    def close(self) -> None:
-        """Stop the timers; the call is over."""
-        self._call.close()
 
     def deliver(self) -> bool:
         """Take what has arrived into the reply and show it; whether anything had arrived."""
@@ -315,7 +299,7 @@ def _delay(run: Run, error: BaseException, attempt: int) -> float | None:
     return retry_delay(attempt, hint_s, run.config.retry, run.config.rand)
 
 
-async def _wait(run: Run, seconds: float) -> AsyncGenerator[None, None]:
+async def _wait(run: Run, seconds: float) -> None:
     """Let time pass, but not beyond an abort; what is queued meanwhile is shown."""
     over: list[bool] = []
 
@@ -328,7 +312,7 @@ async def _wait(run: Run, seconds: float) -> AsyncGenerator[None, None]:
         while not over and not run.aborted:
             await run.wake.wait()
             if run.outbox:
-                yield
+                await pull()
     finally:
         cancel()
 

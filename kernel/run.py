@@ -25,6 +25,7 @@ from .recorder import Recorder
 from .spawn import Backend, Job
 from .state import AgentState
 from .toolbox import Toolbox
+from .watchdog import Watchdog
 
 FactT = TypeVar("FactT", bound=Fact)
 _orphans: list[Job] = []  # event loops hold tasks weakly: an abandoned one must not be collected
@@ -36,7 +37,7 @@ class Run:
     __slots__ = (
         "abandoned", "aborted", "backend", "clock", "config", "context", "error", "executions",
         "fresh_turn", "id", "jobs", "on_notice", "outbox", "projector", "recorder", "request", "thread",
-        "toolbox", "wake",
+        "toolbox", "wake", "watchdog",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +69,7 @@ class Run:
         self.error: BaseException | None = None
         self.thread = get_ident()
         self.wake = backend.waker()
+        self.watchdog = Watchdog(config.clock)
 
     @property
     def limits(self) -> Limits:

@@ -10,18 +10,18 @@ Read with: ``tool_call.py``, ``closing.py`` (calls that will not run).
 """
 
 from collections import deque
-from collections.abc import AsyncGenerator
 
 from .closing import announce, commit_results, end_execution, end_unrun
 from .events import ToolExecDispatch, ToolExecUpdate
 from .json_edge import plain_json
+from .pull import pull
 from .run import Run
 from .state import CallState
 from .steps import limit_reached
 from .tool_call import SKIPPED, UNKNOWN, Execution, Refusal, refusal
 
 
-async def run_tools(run: Run) -> AsyncGenerator[None, None]:
+async def run_tools(run: Run) -> None:
     """Perform the step "run tools": until nothing is left to run or the run is to end."""
     batch = _Batch(run)
     batch.reconcile()
@@ -30,7 +30,7 @@ async def run_tools(run: Run) -> AsyncGenerator[None, None]:
         while not run.aborted:
             launch = batch.start_what_may()
             if run.outbox:
-                yield
+                await pull()
             if launch:
                 await run.flush()
                 batch.launch(launch)
