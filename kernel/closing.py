@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from .errors import HookError, LimitError, LogError, MaxTurnsError, describe
 from .events import AgentEnd, MessageEnd, MessageStart, ToolExecEnd, ToolExecStart, TurnEnd
-from .messages import Message, Text, ToolCall
+from .messages import Message, Text
 from .run import Run
 from .state import CallState
 from .tool_call import LIMIT_REACHED, NOT_STARTED, Execution, Outcome

@@ -37,12 +37,11 @@ from typing import (
 )
 
 import msgspec
-from anyio import CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
 
 from .errors import ToolDefinitionError, ToolValidationError
 from .ports import JSON, ToolContext, ToolSpec
 from .schema import compile_schema, pydantic_problems, schema_problems
+from .threads import in_thread
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -55,10 +54,8 @@ T_co = TypeVar("T_co", covariant=True)
 Owner = TypeVar("Owner")
 
 _encode = msgspec.json.Encoder().encode
-_THREADS = 64  # a worker blocked by a tool must not starve the threads of the host
 _PARKED = 8  # decoded arguments waiting for execute: as many as calls run at once
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_limiter: RunVar[CapacityLimiter] = RunVar("unspool_tool_threads")
 
 
 class Traits(TypedDict, total=False):
@@ -220,7 +217,7 @@ class FunctionTool(_DecidesByArguments, Generic[P, T_co]):
         if self._is_async:
             result: object = await self._fn(**kwargs)
             return result
-        return await _in_thread(functools.partial(self._fn, **kwargs))
+        return await _call_in_thread(functools.partial(self._fn, **kwargs), ctx)
 
     def _take(self, args: JSON) -> dict[str, Any]:
         """Decoded arguments, each set given out once: the function may change what it gets.
@@ -278,7 +275,7 @@ class RawTool(_DecidesByArguments):
         if self._is_async:
             result: object = await self._fn(args, ctx)
             return result
-        return await _in_thread(functools.partial(self._fn, args, ctx))
+        return await _call_in_thread(functools.partial(self._fn, args, ctx), ctx)
 
 
 def _json(args: JSON) -> bytes:
@@ -292,14 +289,9 @@ def _is_async(fn: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
-async def _in_thread(call: Callable[[], object]) -> object:
-    """The result of ``call``, run in a thread of our own limiter; an awaitable result is awaited."""
-    limiter = _limiter.get(None)
-    if limiter is None:
-        limiter = CapacityLimiter(_THREADS)
-        _limiter.set(limiter)
-    # in a tuple, because trio refuses a coroutine as the result of a thread
-    (result,) = await to_thread.run_sync(lambda: (call(),), abandon_on_cancel=True, limiter=limiter)
+async def _call_in_thread(call: Callable[[], object], ctx: ToolContext) -> object:
+    """The result of a synchronous function; one that turns out to be awaitable is awaited."""
+    result = await in_thread(call, lambda: ctx.cancelled)
     return await result if inspect.isawaitable(result) else result
 
 

@@ -19,8 +19,8 @@ from .events import AgentStart, ConfigChanged, Event, QueueChanged, TurnEnd, Tur
 from .messages import AgentMessage, Message, Text, user_message
 from .model_call import ask_model
 from .ports import SystemBlock
-from .pull import Drive
 from .projection import Projector, RequestConfig
+from .pull import Drive
 from .recorder import Recorder
 from .run import Run
 from .spawn import current_backend

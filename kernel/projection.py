@@ -14,8 +14,17 @@ import msgspec
 from .events import ContextProjected, Stored
 from .lowering import Lowering, digest, hash_of
 from .messages import AgentMessage
-from .ports import CallOptions, ContextManager, ContextSnapshot, ContextUsage, ModelRequest, Projection
-from .ports import CallModel, Compaction, SystemBlock, ToolSpec
+from .ports import (
+    CallModel,
+    CallOptions,
+    Compaction,
+    ContextSnapshot,
+    ContextUsage,
+    ModelRequest,
+    Projection,
+    SystemBlock,
+    ToolSpec,
+)
 from .recorder import Recorder
 from .sequence import collect_context_items
 from .state import AgentState

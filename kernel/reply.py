@@ -8,6 +8,7 @@ Read with: ``ports.py`` (the events), ``model_call.py`` (the caller).
 
 from typing import Any
 
+from .errors import PartialStreamError
 from .json_edge import clean_text
 from .messages import Content, Message, Text, Thinking, ToolCall, make_call
 from .ports import (
@@ -21,7 +22,6 @@ from .ports import (
     ToolCallDelta,
     ToolCallEnd,
 )
-from .errors import PartialStreamError
 
 
 class _TextPart:

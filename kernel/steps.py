@@ -87,10 +87,10 @@ def limit_reached(state: AgentState, limits: Limits) -> str:
     """
     if limits.cost is not None and state.run_usage.cost and state.run_usage.cost.total >= limits.cost:
         return "budget"
-    if limits.tool_calls is not None and state.dispatches >= limits.tool_calls and state.turn is not None:
-        if any(call.stage in ("requested", "started", "waiting") for call in state.turn.calls.values()):
-            return "max_tool_calls"
-    return ""
+    if limits.tool_calls is None or state.dispatches < limits.tool_calls or state.turn is None:
+        return ""
+    wanted = (call.stage in ("requested", "started", "waiting") for call in state.turn.calls.values())
+    return "max_tool_calls" if any(wanted) else ""
 
 
 def _in_turn(state: AgentState, turn: Turn) -> Step:

@@ -112,8 +112,20 @@ class Execution:
     """A call under way; ``outcome`` is set when it is over."""
 
     __slots__ = (
-        "abandoned", "call", "cancelled", "interrupted", "job", "outcome", "progress", "safe", "started_at",
-        "timed_out", "tool", "_context", "_run", "_stop_timer",
+        "_context",
+        "_run",
+        "_stop_timer",
+        "abandoned",
+        "call",
+        "cancelled",
+        "interrupted",
+        "job",
+        "outcome",
+        "progress",
+        "safe",
+        "started_at",
+        "timed_out",
+        "tool",
     )  # fmt: skip
 
     def __init__(self, run: Run, call: ToolCall, tool: ResolvedTool, key: str) -> None:

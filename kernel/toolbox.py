@@ -4,7 +4,6 @@ Read with: ``ports.py`` (``Tool``), ``tool_call.py``.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from weakref import WeakKeyDictionary
 
 from .errors import ToolDefinitionError
 from .ports import JSON, ChecksArguments, DecidesConcurrency, Tool, ToolSpec
@@ -17,7 +16,7 @@ class ResolvedTool:
     ``check`` lists what is wrong with arguments, one line each.
     """
 
-    __slots__ = ("__weakref__", "_safe", "check", "spec", "tool")
+    __slots__ = ("_safe", "check", "spec", "tool")
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
@@ -53,20 +52,6 @@ def _safety(tool: Tool, spec: ToolSpec) -> Callable[[JSON], bool]:
     return lambda args: safe
 
 
-_resolved: WeakKeyDictionary[Tool, ResolvedTool] = WeakKeyDictionary()
-
-
-def resolve(tool: Tool) -> ResolvedTool:
-    """The resolved form of a tool, made once for each tool object."""
-    try:
-        found = _resolved.get(tool)
-        if found is None:
-            found = _resolved[tool] = ResolvedTool(tool)
-    except TypeError:  # neither hashable nor weakly referable: resolved for each run
-        return ResolvedTool(tool)
-    return found
-
-
 class Toolbox:
     """Tools by name.
 
@@ -79,7 +64,7 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.by_name: dict[str, ResolvedTool] = {}
         for tool in tools:
-            resolved = resolve(tool)
+            resolved = ResolvedTool(tool)
             name = resolved.spec.name
             if name in self.by_name:
                 raise ToolDefinitionError("tools: two tools have one name", name=name)

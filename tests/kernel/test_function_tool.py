@@ -20,7 +20,11 @@ from unspool.kernel.errors import ToolDefinitionError, ToolError, ToolValidation
 from unspool.kernel.function_tool import FunctionTool, raw_tool, tool
 from unspool.kernel.ports import ChecksArguments, DecidesConcurrency, Tool, ToolContext
 
-CTX = cast(ToolContext, object())
+class Uncancelled:
+    cancelled = False
+
+
+CTX = cast(ToolContext, Uncancelled())
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -335,21 +339,21 @@ async def test_a_synchronous_function_runs_in_a_thread_with_its_context() -> Non
 
 
 @pytest.mark.anyio
-async def test_a_cancelled_thread_is_left_behind() -> None:
-    started, release = threading.Event(), threading.Event()
+async def test_a_cancelled_thread_is_waited_for() -> None:
+    started, release, ended = threading.Event(), threading.Event(), threading.Event()
 
     @tool
     def fn() -> None:
         started.set()
         release.wait(5)
+        ended.set()
 
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(fn.execute, {}, CTX)
-            await anyio.to_thread.run_sync(started.wait)
-            group.cancel_scope.cancel()
-    finally:
+    async with anyio.create_task_group() as group:
+        group.start_soon(fn.execute, {}, CTX)
+        await anyio.to_thread.run_sync(started.wait)
+        group.cancel_scope.cancel()
         release.set()
+    assert ended.is_set()
 
 
 @pytest.mark.anyio
