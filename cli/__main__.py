@@ -1,0 +1,5 @@
+"""``python -m unspool.cli``."""
+
+from unspool.cli import main
+
+main()

@@ -1,0 +1,51 @@
+"""Where output goes: stdout for what was asked for, one line on stderr for what went wrong.
+
+Read with: ``view.py``.
+"""
+
+import os
+import sys
+from io import TextIOWrapper
+from typing import BinaryIO, TextIO, cast
+
+from rich.console import Console
+
+from .view import PlainConsole, printable
+
+
+def console() -> Console:
+    """Stdout for people: colours only on a terminal, characters it lacks are escaped."""
+    out = sys.stdout or _nowhere()
+    if isinstance(out, TextIOWrapper):
+        out.reconfigure(errors="backslashreplace")
+    return PlainConsole(file=out, highlight=False, markup=False, emoji=False)
+
+
+def raw_stdout() -> BinaryIO:
+    """Stdout for bytes."""
+    return cast(BinaryIO, (sys.stdout or _nowhere()).buffer)
+
+
+def _nowhere() -> TextIO:
+    """For a process that was started without stdout."""
+    return open(os.devnull, "w", encoding="utf-8")
+
+
+def stop_output() -> None:
+    """Let what is still buffered go nowhere: the reader has left, or there is no room."""
+    try:
+        fd = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, fd)
+    os.close(nowhere)
+
+
+def complain(text: str) -> None:
+    """One line on stderr."""
+    line = " ".join(printable(text).splitlines())
+    try:
+        print(f"unspool: {line}", file=sys.stderr)
+    except (OSError, UnicodeError):
+        return  # nobody can be told

@@ -1,0 +1,146 @@
+"""``unspool run``, and what it shares with the demo: one run, shown as it happens and logged.
+
+Exit status: 0 the run stopped by itself, 1 it failed, 2 it could not begin, 130 interrupted, 141
+the reader of stdout left. However it ends, the log gets its end.
+
+Read with: ``view.py``, ``signals.py``, ``demo.py``.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import anyio
+
+from unspool.kernel.abort import Abort
+from unspool.kernel.config import AgentContext, LoopConfig
+from unspool.kernel.errors import LogError
+from unspool.kernel.limits import Limits
+from unspool.kernel.loop import agent_loop
+from unspool.kernel.ports import ChatModel, Tool
+from unspool.kernel.state import AgentState
+from unspool.kernel.stream import EventStream
+from unspool.trajectory import JsonlLog
+
+from .output import complain, stop_output
+from .signals import INTERRUPTED, PIPE_CLOSED, on_interrupt
+from .view import View
+
+DEFAULT_SYSTEM = (
+    "You work in one directory, whose files you can look at with your tools; paths are relative to it. "
+    "Answer from what you find there, and name the files you rely on."
+)
+
+_OUTPUT_FAILED = (1, PIPE_CLOSED)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """What is to be run."""
+
+    prompt: str
+    model: ChatModel
+    tools: list[Tool]
+    log: JsonlLog
+    view: View
+    notice: str = ""
+    system: str = DEFAULT_SYSTEM
+    limits: Limits = field(default_factory=Limits)
+
+
+def perform(job: Job) -> int:
+    """Run a job to its end; the exit status. The log is closed."""
+    return anyio.run(_Runner(job).run)
+
+
+def default_log_path(kind: str) -> str:
+    """A new file's path below ``.unspool/runs``, named by the time; that folder stays out of git."""
+    folder = os.path.join(".unspool", "runs")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(".unspool", ".gitignore"), "x", encoding="utf-8") as file:
+            file.write("*\n")
+    except OSError:
+        pass  # there already; or not writable, which opening the log will say
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    return os.path.join(folder, f"{now}-{kind}.jsonl")
+
+
+def open_log(path: str) -> JsonlLog:
+    """A new log.
+
+    Raises:
+        LogError: it cannot be written, or holds a run already.
+    """
+    log = JsonlLog(path)
+    if log.seq:
+        log.close()
+        raise LogError("log: holds a run already, name another file", path=path)
+    return log
+
+
+class _Runner:
+    """One run under way: shows it, listens to signals, notices when nobody reads."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._abort = Abort()
+        self._status: int | None = None  # decided while the run was still going on
+
+    async def run(self) -> int:
+        job = self._job
+        config = LoopConfig(model=job.model, limits=job.limits, log=job.log, abort=self._abort)
+        context = AgentContext(tools=job.tools, system=job.system)
+        try:
+            with on_interrupt(self._interrupt):
+                self._tell(job.notice)
+                async with agent_loop(job.prompt, context, config) as events:
+                    await self._watch(events)
+                await job.log.aclose()
+        except LogError as error:
+            complain(str(error))
+            return 1
+        finally:
+            job.log.close()
+            self._tell(f"trajectory: {job.log.path}")
+        return self._conclude(events.state)
+
+    async def _watch(self, events: EventStream) -> None:
+        async for event in events:
+            self._output(self._job.view.show, event)
+
+    def _tell(self, text: str) -> None:
+        if text:
+            self._output(self._job.view.tell, text)
+
+    def _output(self, show: Callable[[T], None], what: T) -> None:
+        """Show something; when that fails nothing more is shown, and the run is to end."""
+        if self._status in _OUTPUT_FAILED:
+            return
+        try:
+            show(what)
+        except BrokenPipeError:
+            self._status = PIPE_CLOSED
+        except OSError as error:
+            self._status = 1
+            complain(f"output: cannot be written (reason={error.strerror!r})")
+        if self._status in _OUTPUT_FAILED:
+            stop_output()
+            self._abort.fire(marker=False)
+
+    def _interrupt(self) -> None:
+        self._status = self._status or INTERRUPTED
+        self._abort.fire(reason="interrupted")
+
+    def _conclude(self, state: AgentState) -> int:
+        """The exit status of a run that has ended; what failed is told."""
+        if state.end_reason == "stop":
+            return self._status if self._status in _OUTPUT_FAILED else 0
+        if self._status is not None:
+            return self._status
+        error = state.last_error
+        complain(f"{error.kind}: {error.message}" if error else f"the run ended: {state.end_reason}")
+        return 1
