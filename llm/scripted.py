@@ -160,10 +160,15 @@ def _events(index: int, part: Any, chunk: int) -> list[StreamEvent]:
             return [ThinkingDelta(part.text, index, part.signature, part.redacted)]
         case ToolCall():
             return [
-                ToolCallDelta(index, part.id, part.name, part.arguments_text, part.thought_signature),
+                ToolCallDelta(index, part.id, part.name, _sent(part), part.thought_signature),
                 ToolCallEnd(index),
             ]
         case Unfinished(id, name, args_text):
             return [ToolCallDelta(index, id, name, args_text)]
         case _:
             return [BlockEvent(part, index)]
+
+
+def _sent(call: ToolCall) -> str:
+    """The argument text as a model would have sent it, also where it is not JSON."""
+    return (call.args_text or "") if call.args_invalid else call.arguments_text

@@ -20,6 +20,7 @@ from unspool.kernel.errors import ToolDefinitionError, ToolError, ToolValidation
 from unspool.kernel.function_tool import FunctionTool, raw_tool, tool
 from unspool.kernel.ports import ChecksArguments, DecidesConcurrency, Tool, ToolContext
 
+
 class Uncancelled:
     cancelled = False
 
