@@ -18,6 +18,7 @@ from unspool.kernel import (
     LoopConfig,
     ModelRequest,
     Retry,
+    StreamEnd,
     StreamEvent,
     ToolContext,
     ToolSpec,
@@ -81,8 +82,9 @@ class _Model(ScriptedModel):
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
         self.timeline.say("Loop->>Model: request")
         async for event in super().stream(request):
+            if isinstance(event, StreamEnd):
+                self.timeline.say("Model-->>Loop: reply")
             yield event
-        self.timeline.say("Model-->>Loop: reply")
 
 
 class _Tool:
