@@ -7,6 +7,7 @@ one whose class is gone comes back as ``OpaqueMessage``.
 Read with: ``events.py``, ``messages.py``.
 """
 
+from functools import cached_property
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -44,7 +45,11 @@ class Codec:
         self._kinds: dict[str, type] = {}
         self._names: dict[type, str] = {}
         self._encoder = msgspec.json.Encoder(enc_hook=self._enc_hook)
-        self._decoder = msgspec.json.Decoder(KnownFact, dec_hook=self._dec_hook)
+
+    @cached_property
+    def _decoder(self) -> "msgspec.json.Decoder[KnownFact]":
+        """Made on first use: most codecs only write, and this takes longer than a short run."""
+        return msgspec.json.Decoder(KnownFact, dec_hook=self._dec_hook)
 
     def register(self, kind: str, cls: type) -> None:
         """Let messages of class ``cls`` be stored as ``kind``.

@@ -82,7 +82,9 @@ def _stream(
     recorder = Recorder(context.state, log=config.log, clock=config.clock, codec=config.codec)
     for prompt in prompts:
         recorder.store(prompt)  # one that cannot be stored is refused here, before anything happens
-    return EventStream(recorder, _run(recorder, prompts, cause, context, config, toolbox))
+    projector = Projector()
+    events = _run(recorder, prompts, cause, context, config, toolbox, projector)
+    return EventStream(recorder, projector.lowering, events)
 
 
 async def _run(
@@ -92,9 +94,10 @@ async def _run(
     context: AgentContext,
     config: LoopConfig,
     toolbox: Toolbox,
+    projector: Projector,
 ) -> AsyncGenerator[Event, None]:
     """The life of a run: begin, take steps until it has ended, leave nothing behind."""
-    run = _open(recorder, context, config, toolbox)
+    run = _open(recorder, context, config, toolbox, projector)
     outbox = run.outbox
     try:
         _begin(run, prompts, cause)
@@ -146,11 +149,13 @@ async def _take_step(run: Run) -> None:
             await wind_down(run, reason)
 
 
-def _open(recorder: Recorder, context: AgentContext, config: LoopConfig, toolbox: Toolbox) -> Run:
+def _open(
+    recorder: Recorder, context: AgentContext, config: LoopConfig, toolbox: Toolbox, projector: Projector
+) -> Run:
     system = context.system
     blocks = (SystemBlock(text=system),) if system and isinstance(system, str) else tuple(system or ())
     request = RequestConfig(blocks, toolbox.specs, config.options)
-    return Run(recorder, current_backend(), config, context, toolbox, request, Projector())
+    return Run(recorder, current_backend(), config, context, toolbox, request, projector)
 
 
 def _begin(run: Run, prompts: list[AgentMessage], cause: str) -> None:

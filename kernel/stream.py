@@ -10,6 +10,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from .errors import RunFailedError
 from .events import Event
+from .lowering import Lowering
 from .messages import AgentMessage, ToolCall, Usage
 from .recorder import Recorder
 from .state import AgentState
@@ -52,12 +53,14 @@ class EventStream(AsyncGenerator[Event, None]):
     """The events of one run, in order of ``(seq, sub)``.
 
     Iterate to run; ``async with`` closes it. Closing stops all work of the run before it returns.
+    ``counters`` holds what lowering has cost so far: ``lowered`` messages, ``encoded`` bytes.
     """
 
-    __slots__ = ("_events", "_first", "_recorder")
+    __slots__ = ("_events", "_first", "_recorder", "counters")
 
-    def __init__(self, recorder: Recorder, events: AsyncGenerator[Event, None]) -> None:
+    def __init__(self, recorder: Recorder, counters: Lowering, events: AsyncGenerator[Event, None]) -> None:
         self._recorder = recorder
+        self.counters = counters
         self._events = events
         self._first = recorder.state.message_count
 
