@@ -21,16 +21,30 @@ from typing import Any
 from bare import BareTool, bare_loop
 from fakes import FakeModel, Play, deltas, noop, noop_body, sleep_body, sleeper, tool_turns
 
-from unspool.kernel import AgentContext, EventLog, Fact, Limits, LoopConfig, Tool, agent_loop
+from unspool.kernel import (
+    AgentContext,
+    Clock,
+    EventLog,
+    Fact,
+    FakeClock,
+    Limits,
+    LoopConfig,
+    SystemClock,
+    Tool,
+    agent_loop,
+)
 from unspool.trajectory.memory import MemoryLog
 
 Job = Callable[[], Coroutine[Any, Any, Any]]
 EVENTS_PER_TURN = 12  # of the kernel in a turn with one call; held against the run below
 
 
-async def ours(play: Play, tool: Tool = noop, turns: int = 10, log: EventLog | None = None) -> int:
+async def ours(
+    play: Play, tool: Tool = noop, turns: int = 10, log: EventLog | None = None, clock: Clock | None = None
+) -> int:
     """One run of the kernel, drained; the number of its events."""
-    config = LoopConfig(model=FakeModel(play), limits=Limits(turns=turns + 10, concurrency=1000), log=log)
+    limits = Limits(turns=turns + 10, concurrency=1000)
+    config = LoopConfig(model=FakeModel(play), limits=limits, log=log, clock=clock or SystemClock())
     events = 0
     async for _ in agent_loop("go", AgentContext(tools=[tool]), config):
         events += 1
@@ -196,7 +210,7 @@ def _plain_size(data: bytes) -> int:
 def counters(count: int) -> dict[str, float]:
     """What the last turns of a run of ``count`` cost in things counted, per turn."""
     log = _Counting()
-    asyncio.run(ours(tool_turns(count), turns=count, log=log))  # type: ignore[arg-type]  # all that is asked of it
+    asyncio.run(ours(tool_turns(count), turns=count, log=log, clock=FakeClock()))  # type: ignore[arg-type]  # all that is asked of it
     tail = log.turns[-6:-1]
     events = asyncio.run(ours(tool_turns(count), turns=count)) - asyncio.run(
         ours(tool_turns(count - 1), turns=count)

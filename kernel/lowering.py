@@ -56,7 +56,8 @@ class Lowering:
         ``seed`` is the digest of system prompt, tools and options.
         """
         view = view if isinstance(view, Transcript) else self._shared(view)
-        if not view.extends(self._view) or not self._append(view.since(len(self._view))):
+        grown = view.extends(self._view) or not len(self._view)
+        if not grown or not self._append(view.since(len(self._view))):
             self._rebuild(view)
         self._view = view
         out = self._out

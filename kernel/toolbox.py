@@ -6,7 +6,7 @@ Read with: ``ports.py`` (``Tool``), ``tool_call.py``.
 from collections.abc import Callable, Iterable, Sequence
 
 from .errors import ToolDefinitionError
-from .ports import JSON, ChecksArguments, DecidesConcurrency, Tool, ToolSpec
+from .ports import JSON, Tool, ToolSpec
 from .schema import compile_schema, schema_problems
 
 
@@ -33,8 +33,9 @@ class ResolvedTool:
 
 
 def _checker(tool: Tool, spec: ToolSpec) -> Callable[[JSON], Sequence[str]]:
-    if isinstance(tool, ChecksArguments):
-        return tool.check_arguments
+    own: Callable[[JSON], Sequence[str]] | None = getattr(tool, "check_arguments", None)
+    if own is not None:  # a ChecksArguments; isinstance with a protocol costs more than a short run
+        return own
     if not spec.schema:
         return _accept
     validator = compile_schema(spec.schema, spec.name)
@@ -46,8 +47,9 @@ def _accept(args: JSON) -> Sequence[str]:
 
 
 def _safety(tool: Tool, spec: ToolSpec) -> Callable[[JSON], bool]:
-    if isinstance(tool, DecidesConcurrency):
-        return tool.concurrency_safe
+    own: Callable[[JSON], bool] | None = getattr(tool, "concurrency_safe", None)
+    if own is not None:  # a DecidesConcurrency
+        return own
     safe = spec.concurrency_safe if spec.concurrency_safe is not None else bool(spec.read_only)
     return lambda args: safe
 

@@ -53,7 +53,7 @@ async def post(
             begun = begun or bool(chunk)
             yield chunk
     except httpx.HTTPError as error:
-        raise _broken(error, begun, model, key) from None
+        raise _broken(error, begun, model, url, key) from None
     finally:
         await _release(response, chunks)
 
@@ -86,7 +86,7 @@ async def _send(url: str, body: bytes, key: str, headers: Mapping[str, str], mod
         what = type(error).__name__  # its text may quote a header
         raise BadRequestError(f"provider: the request cannot be sent: {what}", model=model) from None
     except httpx.HTTPError as error:
-        raise _broken(error, False, model, key) from None
+        raise _broken(error, False, model, url, key) from None
 
 
 async def _refusal(
@@ -105,11 +105,12 @@ async def _refusal(
     return error_of(fault, model=model, secret=key)
 
 
-def _broken(error: httpx.HTTPError, begun: bool, model: str, key: str) -> ModelError:
+def _broken(error: httpx.HTTPError, begun: bool, model: str, url: str, key: str) -> ModelError:
     what = hide(str(error) or type(error).__name__, key)
     if begun:
         return PartialStreamError(f"provider: the connection broke: {what}", model=model)
-    return NetworkError(f"provider: no answer: {what}", model=model)
+    where = hide(url.partition("?")[0], key)  # a query may hold a key of its own
+    return NetworkError(f"provider: no answer: {what}", model=model, url=where)
 
 
 async def _release(response: httpx.Response, chunks: AsyncIterator[bytes]) -> None:

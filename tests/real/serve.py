@@ -22,6 +22,7 @@ def main(port: str, model: str, template: str) -> None:
     params.n_ctx = CONTEXT_TOKENS * params.n_parallel
     params.cpuparams.n_threads = 1  # more of them spin against each other on a busy machine
     params.n_gpu_layers = 0
+    params.sampling.temp = 0.0  # where a request names none: the same answer each time
     params.use_jinja = True
     params.chat_template = Path(template).read_text(encoding="utf-8")
     server = xllamacpp.Server(params)
