@@ -13,6 +13,7 @@ from unspool import MessageEnd, ToolExecEnd, ToolExecStart, fold
 from unspool.cli.demo import NOTICE, find_text
 from unspool.kernel.codec import Codec
 from unspool.tools import Root
+from unspool.trajectory import load
 
 from .driving import COMMAND, WAIT_S, ended, environment, running, unspool  # noqa: TID251  # tests/cli/, not cli/
 
@@ -122,6 +123,18 @@ def _wait_for(process: "subprocess.Popen[bytes]", text: bytes) -> None:
         if line.startswith(text):
             return
     pytest.fail("the output ended early")
+
+
+def test_killed_process_leaves_a_log_that_can_be_read(folder: Path) -> None:
+    with running([*COMMAND, "demo", "--delay", "60", "--log", "log.jsonl"], folder) as process:
+        _wait_for(process, b"> ")
+        process.kill()
+        process.wait(WAIT_S)
+    facts = load(folder / "log.jsonl")
+    assert fold(facts).active
+    done = unspool("show", "log.jsonl", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the end is missing" in done.stdout
 
 
 STUBBORN = """

@@ -22,6 +22,7 @@ from unspool import (
     AgentStart,
     Codec,
     ErrorEvent,
+    EventStream,
     Fact,
     LogError,
     LoopConfig,
@@ -33,6 +34,7 @@ from unspool import (
     ToolExecStart,
     TurnStart,
     agent_loop,
+    agent_loop_continue,
     fold,
     tool,
     user_message,
@@ -156,6 +158,45 @@ def test_a_run_is_its_log(tmp_path: Path, backend: str) -> None:
         assert load(path) == read
 
     anyio.run(main, backend=backend)
+
+
+def test_a_run_cut_at_any_fact_goes_on_in_its_log(tmp_path: Path) -> None:
+    """As after a crash: a fresh process reads the log, goes on, and the log is whole again."""
+    ran: list[int] = []
+
+    @tool
+    def echo(x: int) -> int:
+        """Give back."""
+        ran.append(x)
+        return x
+
+    async def run(stream: EventStream, log: JsonlLog) -> None:
+        async with stream as events:
+            await events.result()
+        await log.aclose()
+        assert fold(load(log.path)) == events.state
+        assert events.state.end_reason == "stop"
+
+    async def main() -> None:
+        whole = JsonlLog(tmp_path / "whole")
+        context = AgentContext(tools=[echo])
+        script: list[Any] = [[call("c1", "echo", x=1)], "done"]
+        config = LoopConfig(model=ScriptedModel(script), log=whole)
+        await run(agent_loop("go", context, config), whole)
+        lines = (tmp_path / "whole").read_bytes().splitlines(keepends=True)
+        for cut in range(4, len(lines)):  # from the first fact on that leaves something to do
+            path = write(tmp_path / f"cut{cut}", *lines[:cut])
+            state = fold(load(path))
+            replies = sum(message.role == "assistant" for message in state.messages)
+            if replies == 2:
+                continue  # nothing is left to do
+            log, ran[:] = JsonlLog(path), []
+            config = LoopConfig(model=ScriptedModel(script[replies:]), log=log)
+            await run(agent_loop_continue(AgentContext(tools=[echo], state=state), config), log)
+            dispatched = any(b'"tool_exec_dispatch"' in line for line in lines[:cut])
+            assert ran == [] if dispatched else ran == [1]
+
+    anyio.run(main)
 
 
 # --- what is refused ---------------------------------------------------------------------------
