@@ -67,7 +67,7 @@ def commit_results(run: Run) -> None:
             return
         id = run.next_id()
         call = state.call
-        run.signal(MessageStart("tool", id, run_id=run.id))
+        run.recorder.signal((MessageStart("tool", id, run_id=run.id),))
         run.record(
             MessageEnd(
                 id,

@@ -44,7 +44,10 @@ class Codec:
     def __init__(self) -> None:
         self._kinds: dict[str, type] = {}
         self._names: dict[type, str] = {}
-        self._encoder = msgspec.json.Encoder(enc_hook=self._enc_hook)
+
+    @cached_property
+    def _encoder(self) -> msgspec.json.Encoder:
+        return msgspec.json.Encoder(enc_hook=self._enc_hook)
 
     @cached_property
     def _decoder(self) -> "msgspec.json.Decoder[KnownFact]":

@@ -74,6 +74,9 @@ class Hooks:
     stop_after_tool: Callable[[ToolExecEnd], bool] | None = None
 
 
+_LIMITS, _RETRY, _OPTIONS, _HOOKS = Limits(), Retry(), CallOptions(), Hooks()  # immutable, so shared
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoopConfig:
     """How a run is done; only ``model`` is required.
@@ -84,11 +87,11 @@ class LoopConfig:
     """
 
     model: ChatModel
-    limits: Limits = field(default_factory=Limits)
-    retry: Retry = field(default_factory=Retry)
-    options: CallOptions = field(default_factory=CallOptions)
+    limits: Limits = _LIMITS
+    retry: Retry = _RETRY
+    options: CallOptions = _OPTIONS
     context: ContextManager | None = None
-    hooks: Hooks = field(default_factory=Hooks)
+    hooks: Hooks = _HOOKS
     inbox: Inbox | None = None
     abort: Abort | None = None
     log: EventLog | None = None

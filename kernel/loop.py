@@ -20,7 +20,7 @@ from .messages import AgentMessage, Message, Text, user_message
 from .model_call import ask_model
 from .ports import SystemBlock
 from .projection import Projector, RequestConfig
-from .pull import Drive
+from .pull import Drive, pull
 from .recorder import Recorder
 from .run import Run
 from .spawn import current_backend
@@ -99,19 +99,13 @@ async def _run(
     """The life of a run: begin, take steps until it has ended, leave nothing behind."""
     run = _open(recorder, context, config, toolbox, projector)
     outbox = run.outbox
+    steps = Drive(_take_steps(run))
     try:
         _begin(run, prompts, cause)
-        while outbox or recorder.run is run:
+        while outbox or not steps.done:
             while outbox:
                 yield outbox.popleft()
-            step = Drive(_take_step(run))
-            try:
-                while not step.done:
-                    await step
-                    while outbox:
-                        yield outbox.popleft()
-            finally:
-                step.close()
+            await steps
     except LogError:
         raise
     except Exception as error:
@@ -119,11 +113,21 @@ async def _run(
             run.fail(error)  # a fault of the kernel: the log says so, the caller gets the traceback
         raise
     finally:
+        steps.close()
         await _leave(run)
 
 
+async def _take_steps(run: Run) -> None:
+    """Take steps until the run has ended.
+
+    A step awaits ``pull()`` before it starts an effect and whenever there is news to tell, so that
+    steps which only record need no pull of their own.
+    """
+    while run.recorder.run is run:
+        await _take_step(run)
+
+
 async def _take_step(run: Run) -> None:
-    """Take the next step. It awaits ``pull()`` whenever the consumer is to see what was recorded."""
     step = next_step(run.state, run.limits, aborted=run.aborted)
     match step:
         case AskModel():
@@ -234,6 +238,7 @@ async def _before_turn(run: Run, hook: BeforeTurn) -> None:
     fresh, run.fresh_turn = run.fresh_turn, False
     if not fresh:
         return
+    await pull()  # the hook may take its time
     try:
         messages = await hook(TurnInfo(run.state.turn_index, run.state))
     except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
@@ -248,6 +253,7 @@ async def _close_turn(run: Run) -> None:
     hook = run.config.hooks.after_turn
     if hook is None:
         return
+    await pull()  # the hook may take its time
     try:
         await hook(TurnInfo(run.state.turn_index, run.state))
     except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
@@ -279,6 +285,7 @@ async def _try_stop(run: Run, step: TryStop) -> None:
 
 
 async def _may_stop(run: Run, step: TryStop, guard: StopGuard) -> bool:
+    await pull()  # the guard may take its time
     state = run.state
     replies = (message for message in reversed(state.messages) if message.role == "assistant")
     info = StopInfo(state.turns, next(replies, None), step.trigger, state)

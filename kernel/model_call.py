@@ -164,6 +164,7 @@ async def ask_model(run: Run) -> None:
             run.watchdog.release()
         error = call.conclude()
         if error is None:
+            await pull()  # the reply is seen before its calls are dispatched
             return
         if isinstance(error, ContextOverflowError) and recoveries and run.config.context is not None:
             run.record(ContextCompacting("overflow", describe(error)))
@@ -265,14 +266,15 @@ class _Attempt:
         reply = self._builder.message(id=self._id, timestamp=run.clock.time())
         settled = settle_calls(reply, run.state.seen_calls)
         if not self._started:
-            run.signal(MessageStart("assistant", self._id, run_id=run.id))
+            run.recorder.signal((MessageStart("assistant", self._id, run_id=run.id),))
         run.record(MessageEnd(self._id, settled.reply))
         for call in settled.duplicates:
             run.warn("duplicate_call", f"call {call.id!r} of tool {call.name!r} came twice; it runs once")
 
     def _discard(self, reason: str) -> None:
         if self._started:
-            self._run.signal(MessageDiscarded(self._id, reason, run_id=self._run.id))
+            run = self._run
+            run.recorder.signal((MessageDiscarded(self._id, reason, run_id=run.id),))
 
     def _respond(self, kind: str) -> None:
         """Record what the call came to, for accounting."""

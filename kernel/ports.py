@@ -72,7 +72,7 @@ class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     extra: dict[str, Any] = {}
 
 
-class ModelRequest(Struct, frozen=True, kw_only=True):
+class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):
     """One call of a model: lowered, repaired messages and how to answer them.
 
     ``messages`` is immutable and shares its prefix with the previous request of the run.
@@ -251,7 +251,7 @@ class ChecksArguments(Protocol):
 CallModel: TypeAlias = Callable[[ModelRequest, str], Awaitable[Message]]
 
 
-class Projection(Struct, frozen=True, kw_only=True):
+class Projection(Struct, frozen=True, kw_only=True, gc=False):
     """What the model shall see of the transcript, and what that costs."""
 
     messages: Sequence[AgentMessage]

@@ -41,6 +41,8 @@ class Drive:
         self.done = False
 
     def __await__(self) -> Generator[Any, Any, None]:
+        if self.done:
+            return
         step = self._step
         resume: Any = step.send
         value: Any = None

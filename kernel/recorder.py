@@ -9,9 +9,9 @@ Read with: ``run.py``, ``abort.py``.
 
 from collections import deque
 from collections.abc import Sequence
+from os import urandom
 from threading import RLock
 from typing import Protocol, TypeVar
-from uuid import uuid4
 
 from msgspec.structs import force_setattr, replace
 
@@ -50,9 +50,9 @@ class Recorder:
     ) -> None:
         self.lock = RLock()
         self.state = AgentState() if state is None else state
-        self.session = self.state.session or session or uuid4().hex
+        self.session = self.state.session or session or urandom(16).hex()
         self.log = log
-        self.clock = clock
+        self._time = clock.time
         self.codec = codec
         self.run: ActiveRun | None = None
         self.broken = False
@@ -65,14 +65,14 @@ class Recorder:
             LogError: the log refused it; nothing changed, and nothing more may be recorded.
         """
         with self.lock:
-            run = self.run
-            force_setattr(fact, "seq", self.state.seq + 1)
-            force_setattr(fact, "time", self.clock.time())
+            run, state = self.run, self.state
+            force_setattr(fact, "seq", state.seq + 1)
+            force_setattr(fact, "time", self._time())
             if run is not None:
                 force_setattr(fact, "run_id", run.id)
             if self.log is not None:
                 self._append(self.log, fact)
-            self.state = apply(self.state, fact)
+            self.state = apply(state, fact)
             self._sub = 0
             if run is not None:
                 run.outbox.append(fact)

@@ -9,13 +9,13 @@ Read with: ``recorder.py``, ``loop.py``.
 from collections import deque
 from collections.abc import Callable, Coroutine
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
 from .config import AgentContext, LoopConfig
 from .errors import AgentError, describe, error_kind
-from .events import ErrorEvent, Event, Fact, MessageEnd, MessageStart, Signal
+from .events import ErrorEvent, Event, MessageEnd, MessageStart
 from .json_edge import plain_json
 from .limits import Limits
 from .messages import AgentMessage
@@ -27,7 +27,6 @@ from .state import AgentState
 from .toolbox import Toolbox
 from .watchdog import Watchdog
 
-FactT = TypeVar("FactT", bound=Fact)
 _orphans: list[Job] = []  # event loops hold tasks weakly: an abandoned one must not be collected
 
 
@@ -36,7 +35,7 @@ class Run:
 
     __slots__ = (
         "abandoned", "aborted", "backend", "clock", "config", "context", "error", "executions",
-        "fresh_turn", "id", "jobs", "on_notice", "outbox", "projector", "recorder", "request", "thread",
+        "fresh_turn", "id", "jobs", "on_notice", "outbox", "projector", "record", "recorder", "request", "thread",
         "toolbox", "wake", "watchdog",
     )  # fmt: skip
 
@@ -51,6 +50,7 @@ class Run:
         projector: Projector,
     ) -> None:
         self.recorder = recorder
+        self.record = recorder.record
         self.backend = backend
         self.config = config
         self.context = context
@@ -79,14 +79,6 @@ class Run:
     def state(self) -> AgentState:
         return self.recorder.state
 
-    def record(self, fact: FactT) -> FactT:
-        """See ``Recorder.record``."""
-        return self.recorder.record(fact)
-
-    def signal(self, *signals: Signal) -> None:
-        """See ``Recorder.signal``."""
-        self.recorder.signal(signals)
-
     async def flush(self) -> None:
         """Wait until all recorded facts are durable, before an announced effect."""
         log = self.recorder.log
@@ -104,7 +96,7 @@ class Run:
         lowered = stored.message
         if lowered is not None:
             lowered = replace(lowered, id=id, timestamp=lowered.timestamp or self.clock.time())
-        self.signal(MessageStart(message.role, id, run_id=self.id))
+        self.recorder.signal((MessageStart(message.role, id, run_id=self.id),))
         self.record(MessageEnd(id, lowered, stored.app, queue_id, cause))
         return id
 

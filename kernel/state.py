@@ -56,7 +56,7 @@ class CallState(Struct, frozen=True, gc=False):
     content: tuple[Content, ...] = ()
 
 
-class Turn(Struct, frozen=True):
+class Turn(Struct, frozen=True, gc=False):
     """The open turn: its reply, if it is in, and the calls of that reply in order."""
 
     index: int
@@ -64,7 +64,7 @@ class Turn(Struct, frozen=True):
     calls: dict[str, CallState] = {}
 
 
-class Queued(Struct, frozen=True):
+class Queued(Struct, frozen=True, gc=False):
     """A message in a queue."""
 
     id: str
@@ -72,7 +72,7 @@ class Queued(Struct, frozen=True):
     message: AgentMessage
 
 
-class Projected(Struct, frozen=True):
+class Projected(Struct, frozen=True, gc=False):
     """The newest projection: the fact that made it, its view, its fingerprint."""
 
     seq: int
@@ -80,7 +80,7 @@ class Projected(Struct, frozen=True):
     fingerprint: str
 
 
-class AgentState(Struct, frozen=True, kw_only=True):
+class AgentState(Struct, frozen=True, kw_only=True, gc=False):
     """Everything a session knows.
 
     ``ids`` are the ids of ``messages``, one each. The fields of the run (from ``run_id`` on) are those

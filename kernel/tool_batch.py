@@ -144,9 +144,10 @@ class _Batch:
             if execution.progress is not None:
                 summary, payload = execution.progress
                 execution.progress = None
-                run.signal(
-                    ToolExecUpdate(execution.call.id, "progress", summary, plain_json(payload), run_id=run.id)
+                update = ToolExecUpdate(
+                    execution.call.id, "progress", summary, plain_json(payload), run_id=run.id
                 )
+                run.recorder.signal((update,))
             outcome = execution.outcome
             if outcome is None:
                 continue
