@@ -51,6 +51,7 @@ from .pull import pull
 from .reply import ReplyBuilder, generate
 from .retry import retry_delay
 from .run import Run
+from .spawn import Waker
 
 NO_USAGE = Usage()
 MAX_PENDING = 256  # undelivered stream events before the pump pauses
@@ -78,7 +79,7 @@ class ModelCall:
         self._retry = retry
         self._waiting_since: float | None = self.started_at
         self._chars = 0
-        self._room = run.backend.waker()
+        self._room: Waker | None = None  # made when the pump first has to pause
         self._job = run.spawn(self._pump)
         run.watchdog.watch(self)
 
@@ -94,6 +95,7 @@ class ModelCall:
                         break
                     if len(events) >= MAX_PENDING or self._chars > MAX_PENDING_CHARS:
                         self._waiting_since = None
+                        self._room = self._room or run.backend.waker()
                         await self._room.wait()
                     self._waiting_since = now()
                     if type(event) is TextDelta:
@@ -116,7 +118,8 @@ class ModelCall:
         """Everything taken has been delivered."""
         self.events.clear()
         self._chars = 0
-        self._room.set()
+        if self._room is not None:
+            self._room.set()
 
     def time_left(self) -> float | None:
         """Seconds until the call has been silent, or has lasted, too long; None is never."""

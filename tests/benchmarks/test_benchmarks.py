@@ -1,0 +1,29 @@
+"""The benchmarks run and find what they must find; how fast is not a test's business."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def run(script: str, *args: str) -> str:
+    command = [sys.executable, "-P", str(BENCHMARKS / script), *args]
+    env_path = {"PYTHONPATH": str(BENCHMARKS), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=env_path).stdout
+
+
+def test_counters_are_flat_and_events_as_many_as_the_bare_loop_yields() -> None:
+    result = json.loads(run("kernel.py", "--quick", "--json"))
+    at_10, at_100 = result["counters per turn"]["10"], result["counters per turn"]["100"]
+    assert at_10 == at_100
+    assert (at_10["events"], at_10["facts"], at_10["lowered"]) == (12, 9, 2)
+
+
+@pytest.mark.parametrize("backend", [[], ["--trio"]])
+def test_nothing_stays_behind(backend: list[str]) -> None:
+    told = run("soak.py", "--agents", "30", "--turns", "5", "--rounds", "2", *backend)
+    assert told.rstrip().endswith("PASS"), told
