@@ -1,7 +1,7 @@
 """Writes the parts of the documentation that are made from the code.
 
-    python docs/generate.py           writes docs/events.schema.json and the marked parts of docs/design.md
-    python docs/generate.py --check   writes nothing; status 1 where something is out of date
+python docs/generate.py           writes docs/events.schema.json and the marked parts of docs/design.md
+python docs/generate.py --check   writes nothing; status 1 where something is out of date
 """
 
 import asyncio

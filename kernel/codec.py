@@ -14,6 +14,7 @@ import msgspec
 
 from .errors import CodecError
 from .events import AppMessage, Fact, KnownFact, Signal, UnknownFact
+from .json_edge import clean_json
 from .messages import Content, Message, OpaqueMessage
 
 FORMAT_VERSION = 1
@@ -94,7 +95,7 @@ class Codec:
             return fact.raw
         try:
             return self._encoder.encode(fact)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise CodecError(
                 "codec: cannot be written as JSON", type=type(fact).__name__, reason=str(error)
             ) from error
@@ -106,8 +107,9 @@ class Codec:
             CodecError: it cannot be written as JSON.
         """
         try:
-            plain: dict[str, Any] = msgspec.json.decode(self._encoder.encode(value))
-        except (TypeError, ValueError, RecursionError) as error:
+            checked, _ = clean_json(value)  # no NaN, no lone surrogate
+            plain: dict[str, Any] = msgspec.json.decode(self._encoder.encode(checked))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise CodecError("codec: metadata cannot be written as JSON", reason=str(error)) from error
         return plain
 
@@ -160,7 +162,9 @@ class Codec:
     def _dec_hook(self, kind: type, value: Any) -> Any:
         if kind is not AppMessage:
             raise TypeError(f"cannot decode {kind!r}")
-        name, data = value["kind"], value.get("data")
+        name, data = value.get("kind"), value.get("data")
+        if not isinstance(name, str):
+            raise TypeError("an application message needs a kind")
         cls = self._kinds.get(name)
         if cls is None:
             return AppMessage(name, OpaqueMessage(name, data, None))

@@ -52,6 +52,11 @@ class PassThrough:
         return None
 
 
+def seed_of(system: str, tools: str, options: str) -> bytes:
+    """Where the fingerprint chain begins: the hashes of system prompt, tools and options."""
+    return digest(f"{system}|{tools}|{options}".encode())
+
+
 class RequestConfig:
     """System prompt, tools and options of the requests to come, with their hashes."""
 
@@ -64,7 +69,7 @@ class RequestConfig:
         self.system_hash = hash_of(system) if system else ""
         self.tools_hash = hash_of(tools) if tools else ""
         self.options_hash = hash_of(options)
-        self.seed = digest(f"{self.system_hash}|{self.tools_hash}|{self.options_hash}".encode())
+        self.seed = seed_of(self.system_hash, self.tools_hash, self.options_hash)
 
     def blobs(self, known: dict[str, Any]) -> dict[str, Any]:
         """The contents, by hash, that are not ``known`` yet, as plain JSON."""

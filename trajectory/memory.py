@@ -1,9 +1,10 @@
 """A log in memory: for tests, and for runs nobody needs to keep."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from functools import partial
 
 from unspool.kernel.events import Fact
-from unspool.kernel.spawn import Waker, current_backend
+from unspool.kernel.spawn import current_backend
 
 
 class MemoryLog:
@@ -12,12 +13,12 @@ class MemoryLog:
     def __init__(self) -> None:
         self.facts: list[Fact] = []
         self._closed = False
-        self._wakers: list[Waker] = []
+        self._tails: list[Callable[[], None]] = []
 
     def append(self, fact: Fact, /) -> None:
         self.facts.append(fact)
-        for waker in self._wakers:
-            waker.set()
+        for wake in self._tails:
+            wake()
 
     async def flush(self) -> None:
         """Nothing to wait for."""
@@ -28,8 +29,10 @@ class MemoryLog:
                 yield fact
 
     async def tail(self, start: int = 0) -> AsyncGenerator[Fact, None]:
-        waker = current_backend().waker()
-        self._wakers.append(waker)
+        backend = current_backend()
+        waker = backend.waker()
+        wake = partial(backend.call_soon, waker.set)  # an append may come from any thread
+        self._tails.append(wake)
         position = 0
         try:
             while True:
@@ -42,10 +45,10 @@ class MemoryLog:
                     return
                 await waker.wait()
         finally:
-            self._wakers.remove(waker)
+            self._tails.remove(wake)
 
     async def aclose(self) -> None:
         """End all tails once they have given what there is."""
         self._closed = True
-        for waker in self._wakers:
-            waker.set()
+        for wake in self._tails:
+            wake()

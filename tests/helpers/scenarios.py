@@ -18,6 +18,7 @@ import anyio.lowlevel
 from unspool.kernel import (
     Abort,
     AgentContext,
+    AgentEnd,
     AgentStart,
     AgentState,
     Codec,
@@ -54,8 +55,8 @@ from unspool.kernel import (
     to_messages,
     validate_message_sequence,
 )
-from unspool.kernel.lowering import Lowering
-from unspool.kernel.projection import RequestConfig
+from unspool.kernel.lowering import Lowering, hash_of
+from unspool.kernel.projection import seed_of
 from unspool.kernel.stream import EventStream
 from unspool.kernel.transcript import Transcript
 from unspool.llm.scripted import ScriptedModel
@@ -329,6 +330,7 @@ def check_log(facts: list[Fact]) -> None:
     if not facts:
         return
     assert sum(isinstance(fact, AgentStart) for fact in facts) == 1
+    assert sum(isinstance(fact, AgentEnd) for fact in facts) == 1
     check_balance(facts)
     last = [fact for fact in facts if fact.run_id][-1]
     assert type(last).__name__ == "AgentEnd", "something was recorded after the end"
@@ -387,15 +389,11 @@ def check_requests(facts: list[Fact]) -> None:
         assert state.projection is not None
         by_id = dict(zip(state.ids, state.messages, strict=True))
         view = [by_id[ref] if isinstance(ref, str) else entry(ref) for ref in state.projection.view]
-        config = RequestConfig(
-            blob(state, fact.system), blob(state, fact.tools), blob(state, fact.options) or {}
-        )
-        _, fingerprint = Lowering().extend(Transcript(view), config.seed)
+        for key in filter(None, (fact.system, fact.tools, fact.options)):
+            assert hash_of(state.blobs[key]) == key
+        seed = seed_of(fact.system, fact.tools, fact.options)
+        _, fingerprint = Lowering().extend(Transcript(view), seed)
         assert fingerprint == fact.fingerprint
-
-
-def blob(state: AgentState, key: str) -> Any:
-    return state.blobs[key] if key else ()
 
 
 def entry(ref: Stored) -> Any:
