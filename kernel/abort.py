@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Protocol
 
-from .messages import AgentMessage, user_message
+from .messages import AgentMessage, has_content, user_message
 
 
 class Abort:
@@ -69,6 +69,7 @@ class Inbox:
         """Queue a message for the run under way.
 
         Raises:
+            ValueError: the message is empty.
             LogError: the log refused it; it is not queued.
         """
         self._push("steering", message)
@@ -77,6 +78,7 @@ class Inbox:
         """Queue a message for when the run would stop.
 
         Raises:
+            ValueError: the message is empty.
             LogError: the log refused it; it is not queued.
         """
         self._push("follow_up", message)
@@ -88,6 +90,8 @@ class Inbox:
 
     def _push(self, lane: str, message: str | AgentMessage) -> None:
         entry = user_message(message) if isinstance(message, str) else message
+        if not has_content(entry):
+            raise ValueError(f"{lane}: the message is empty")
         with self._lock:
             if self._target is None:
                 self._waiting.append((lane, entry))

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from .errors import HookError, LimitError, LogError, MaxTurnsError, describe
 from .events import AgentEnd, MessageEnd, MessageStart, ToolExecEnd, ToolExecStart, TurnEnd
+from .json_edge import clean_text
 from .messages import Message, Text
 from .run import Run
 from .state import CallState
@@ -85,8 +86,9 @@ def commit_results(run: Run) -> None:
 
 async def wind_down(run: Run, reason: str) -> None:
     """Stop all work of the run and record its end: calls, turn, marker, error, ``agent_end``."""
-    await run.stop_jobs(run.limits.grace_s)
+    late = await run.stop_jobs(run.limits.grace_s)
     _close_calls(run, reason)
+    run.give_up(late)
     phase = "tool_execution" if run.state.turn is not None and run.state.turn.calls else "inference"
     abort = run.config.abort
     if reason == "aborted" and abort is not None and abort.fired and abort.marker:
@@ -120,7 +122,7 @@ def record_end(run: Run, reason: str) -> None:
 def _marker(reason: str, phase: str) -> Message:
     return Message(
         role="assistant",
-        content=(Text(reason or "aborted by the user"),),
+        content=(Text(clean_text(reason) or "aborted by the user"),),
         stop_reason="aborted",
         metadata={"abort_phase": phase},
     )
@@ -136,7 +138,7 @@ def _close_calls(run: Run, reason: str) -> None:
         execution = run.executions.pop(state.call.id, None)
         if state.stage in ("ended", "committed"):
             continue
-        if execution is None or (execution.job is None and execution.outcome is None):
+        if execution is None or (execution.job is None and execution.outcome is None):  # never begun
             end_unrun(run, state, "skipped" if reason == "max_tool_calls" else "cancelled", not_run)
         else:
             end_execution(run, execution, execution.outcome or execution.abandon())

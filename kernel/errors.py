@@ -214,7 +214,10 @@ def error_kind(error: BaseException | None) -> str:
 
 def describe(error: BaseException) -> str:
     """What an error says, fit for a log: its own text, else its class; at most 2,000 characters."""
-    text = str(error) or type(error).__name__
+    try:
+        text = str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 (a foreign error that cannot say what it is still has a class)
+        text = type(error).__name__
     return clean_text(text if len(text) <= 2000 else f"{text[:2000]}…")
 
 

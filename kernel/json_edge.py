@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+MAX_DEPTH = 128  # levels of nesting in arguments; what reads them later may recurse
+TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -27,6 +29,7 @@ class Arguments(NamedTuple):
     args: dict[str, Any]
     error: str | None = None
     replaced: int = 0  # lone surrogates that became U+FFFD
+    strict: bool = True  # whether the text itself is strict JSON for the object
 
 
 def clean_text(text: str) -> str:
@@ -71,22 +74,44 @@ def decode_arguments(text: str) -> Arguments:
     anything that is not an object.
     """
     if not text.strip():
-        return Arguments({})
+        return Arguments({}, strict=False)
+    strict, replaced = True, 0
     try:
-        value, replaced = _decode(text), 0
+        value = _decode(text)
+    except RecursionError:
+        return Arguments({}, TOO_DEEP)
     except (msgspec.DecodeError, UnicodeEncodeError):
+        strict = False
         try:
             value, replaced = clean_json(json.loads(text, strict=False, parse_constant=_refuse))
         except ValueError as error:
             return Arguments({}, clean_text(str(error)))
         except RecursionError:
-            return Arguments({}, "nested too deeply")
+            return Arguments({}, TOO_DEEP)
     if isinstance(value, str) and value.lstrip().startswith("{"):
         inner = decode_arguments(value)
-        return inner._replace(replaced=inner.replaced + replaced)
+        return inner._replace(replaced=inner.replaced + replaced, strict=False)
     if not isinstance(value, dict):
         return Arguments({}, f"expected a JSON object, got {json_type(value)}")
-    return Arguments(value, None, replaced)
+    if text.count("[") + text.count("{") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
+        return Arguments({}, TOO_DEEP)
+    return Arguments(value, None, replaced, strict)
+
+
+def _deeper_than(value: Any, levels: int) -> bool:
+    """Whether plain JSON is nested more than ``levels`` deep; does not recurse."""
+    layer = [value]
+    for _ in range(levels + 1):
+        inner: list[Any] = []
+        for item in layer:
+            if isinstance(item, dict):
+                inner.extend(item.values())
+            elif isinstance(item, list):
+                inner.extend(item)
+        layer = inner
+        if not layer:
+            return False
+    return True
 
 
 def _refuse(constant: str) -> None:
@@ -126,9 +151,16 @@ def copy_json(value: Any) -> Any:
 def plain_json(value: Any) -> Any:
     """``value`` as strict JSON whatever it is made of: what has no JSON form becomes its ``repr``."""
     try:
-        return clean_json(msgspec.to_builtins(value, enc_hook=repr))[0]
+        return clean_json(msgspec.to_builtins(value, enc_hook=_safe_repr))[0]
     except (TypeError, ValueError, RecursionError):
-        return clean_text(repr(value))
+        return clean_text(_safe_repr(value))
+
+
+def _safe_repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001 (it is foreign code, and all that is lost is a description)
+        return f"<{type(value).__qualname__}>"
 
 
 def encode_text(value: Any) -> str:

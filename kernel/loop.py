@@ -12,17 +12,21 @@ import warnings
 from collections.abc import AsyncGenerator, Sequence
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from .closing import record_end, wind_down
-from .config import AgentContext, BeforeTurn, LoopConfig, StopGuard, StopInfo, TurnInfo
+from .config import AgentContext, BeforeTurn, LoopConfig, StopGuard, StopInfo, StopVerdict, TurnInfo
 from .errors import ContinueError, HookError, LogError, StopGuardError, describe
 from .events import AgentStart, ConfigChanged, Event, QueueChanged, TurnEnd, TurnStart
-from .messages import AgentMessage, Message, Text, user_message
+from .json_edge import clean_text
+from .messages import AgentMessage, has_content, user_message
 from .model_call import ask_model
 from .ports import SystemBlock
 from .projection import Projector, RequestConfig
 from .pull import Drive, pull
 from .recorder import Recorder
-from .run import Run
+from .run import Aborted, Run
+from .sequence import without_blanks
 from .spawn import current_backend
 from .steps import AskModel, AskToContinue, CloseTurn, Deliver, End, Pause, RunTools, TryStop, next_step
 from .stream import EventStream
@@ -66,13 +70,9 @@ def _as_messages(prompts: Input) -> list[AgentMessage]:
     if not messages:
         raise ValueError("prompts: at least one message is needed")
     for index, message in enumerate(messages):
-        if type(message) is Message and not _has_content(message):
+        if not has_content(message):
             raise ValueError(f"prompts: a message is empty (index={index})")
     return messages
-
-
-def _has_content(message: Message) -> bool:
-    return any(type(block) is not Text or block.text.strip() for block in message.content)
 
 
 def _stream(
@@ -84,7 +84,8 @@ def _stream(
         recorder.store(prompt)  # one that cannot be stored is refused here, before anything happens
     projector = Projector()
     events = _run(recorder, prompts, cause, context, config, toolbox, projector)
-    return EventStream(recorder, projector.lowering, events)
+    seeds = 0 if context.state is not None else len(context.messages)
+    return EventStream(recorder, projector.lowering, events, recorder.state.message_count + seeds)
 
 
 async def _run(
@@ -124,7 +125,10 @@ async def _take_steps(run: Run) -> None:
     steps which only record need no pull of their own.
     """
     while run.recorder.run is run:
-        await _take_step(run)
+        try:
+            await _take_step(run)
+        except Aborted:
+            continue  # the next step sees it
 
 
 async def _take_step(run: Run) -> None:
@@ -133,7 +137,7 @@ async def _take_step(run: Run) -> None:
         case AskModel():
             if run.state.turn is None:
                 _start_turn(run)
-            if run.config.hooks.before_turn is not None:
+            if run.config.hooks.before_turn is not None and not run.state.failed:
                 await _before_turn(run, run.config.hooks.before_turn)
             if not run.state.failed:
                 await ask_model(run)
@@ -158,6 +162,7 @@ def _open(
 ) -> Run:
     system = context.system
     blocks = (SystemBlock(text=system),) if system and isinstance(system, str) else tuple(system or ())
+    blocks = tuple([replace(block, text=clean_text(block.text)) for block in blocks])
     request = RequestConfig(blocks, toolbox.specs, config.options)
     return Run(recorder, current_backend(), config, context, toolbox, request, projector)
 
@@ -211,7 +216,13 @@ async def _leave(run: Run) -> None:
 def _start_turn(run: Run) -> None:
     """Take over a changed configuration and open the turn."""
     if run.config.refresh is not None:
-        _refresh(run, run.config.refresh())
+        try:
+            _refresh(run, run.config.refresh())
+        except LogError:
+            raise
+        except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
+            run.fail(HookError("hook: refresh raised", reason=describe(error)))
+            return
     run.record(TurnStart(run.state.turn_index + 1))
     run.fresh_turn = True
 
@@ -239,13 +250,16 @@ async def _before_turn(run: Run, hook: BeforeTurn) -> None:
     if not fresh:
         return
     await pull()  # the hook may take its time
+    info = TurnInfo(run.state.turn_index, run.state)
     try:
-        messages = await hook(TurnInfo(run.state.turn_index, run.state))
+        given = await run.ask_host(lambda: hook(info))
+        messages = [given] if isinstance(given, str) else list(given or ())
+        for message in messages:
+            run.commit(user_message(message) if isinstance(message, str) else message, cause="before_turn")
+    except LogError:
+        raise
     except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
         run.fail(HookError("hook: before_turn raised", reason=describe(error)))
-        return
-    for message in messages or ():
-        run.commit(user_message(message) if isinstance(message, str) else message, cause="before_turn")
 
 
 async def _close_turn(run: Run) -> None:
@@ -254,8 +268,9 @@ async def _close_turn(run: Run) -> None:
     if hook is None:
         return
     await pull()  # the hook may take its time
+    info = TurnInfo(run.state.turn_index, run.state)
     try:
-        await hook(TurnInfo(run.state.turn_index, run.state))
+        await run.ask_host(lambda: hook(info))
     except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
         run.fail(HookError("hook: after_turn raised", reason=describe(error)))
 
@@ -264,6 +279,8 @@ def _deliver(run: Run, lanes: tuple[str, ...]) -> None:
     """Move queued messages into the transcript; they stay facts at every moment in between."""
     if run.state.turn is None and run.state.turns < run.limits.turns:
         _start_turn(run)
+    if run.state.failed:
+        return
     with run.recorder.lock:
         state = run.state
         for lane in lanes:
@@ -290,7 +307,9 @@ async def _may_stop(run: Run, step: TryStop, guard: StopGuard) -> bool:
     replies = (message for message in reversed(state.messages) if message.role == "assistant")
     info = StopInfo(state.turns, next(replies, None), step.trigger, state)
     try:
-        verdict = await guard(info)
+        verdict = await run.ask_host(lambda: guard(info))
+        if not isinstance(verdict, StopVerdict):
+            raise TypeError(f"expected a StopVerdict, got {type(verdict).__name__}")
     except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
         run.fail(HookError("hook: stop_guard raised", reason=describe(error)))
         return False
@@ -321,6 +340,6 @@ def _check_continue(context: AgentContext, config: LoopConfig) -> None:
 def _tail_of(messages: Sequence[AgentMessage]) -> str:
     for message in reversed(messages):
         lowered = message.to_message()
-        if lowered is not None and lowered.role != "system":
+        if lowered is not None and lowered.role != "system" and without_blanks(lowered):
             return lowered.role
     return ""

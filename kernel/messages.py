@@ -13,9 +13,11 @@ Read with: ``sequence.py`` (pairing rules), ``lowering.py``, ``codec.py``.
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from .json_edge import clean_text, decode_arguments, encode_text
+from .json_edge import clean_json, clean_text, decode_arguments, encode_text
 
 Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 
@@ -354,6 +356,41 @@ class ProvidesDemands(Protocol):
     def context_demands(self) -> Sequence[ContextDemand]: ...
 
 
+def clean_block(block: Content) -> tuple[Content, int]:
+    """A block as strict JSON can hold it, and the lone surrogates replaced in it.
+
+    Raises:
+        TypeError, ValueError: it holds something that JSON does not have.
+    """
+    if type(block) is Text:
+        text = clean_text(block.text)
+        return (block, 0) if text == block.text else (Text(text), 1)
+    plain, replaced = clean_json(msgspec.to_builtins(block))
+    if not replaced and plain == msgspec.to_builtins(block):
+        return block, 0
+    cleaned: Content = msgspec.convert(plain, Content)
+    return cleaned, replaced
+
+
+def clean_message(message: Message) -> Message:
+    """``message`` with each lone surrogate in its content replaced by U+FFFD.
+
+    Raises:
+        TypeError, ValueError: a block holds something that JSON does not have.
+    """
+    blocks = [clean_block(block) for block in message.content]
+    if not any(replaced for _, replaced in blocks):
+        return message
+    return replace(message, content=tuple([block for block, _ in blocks]))
+
+
+def has_content(message: AgentMessage) -> bool:
+    """Whether a message says anything: more than white space. Application messages always do."""
+    if type(message) is not Message:
+        return True
+    return any(type(block) is not Text or bool(block.text.strip()) for block in message.content)
+
+
 def user_message(text: str, *, metadata: Mapping[str, Any] | None = None) -> Message:
     """A user message of one text block."""
     return Message(role="user", content=(Text(clean_text(text)),), metadata=dict(metadata or {}))
@@ -389,8 +426,8 @@ def make_call(
 ) -> ToolCall:
     """A call from the text a model sent as its arguments; parse errors are kept, not raised."""
     text = clean_text(args_text)
-    args, error, _ = decode_arguments(text)
-    verbatim = text if error is not None or text != encode_text(args) else None
+    args, error, _, strict = decode_arguments(text)
+    verbatim = text if error is not None or (strict and text != encode_text(args)) else None
     return ToolCall(
         id=clean_text(id),
         name=clean_text(name),

@@ -32,6 +32,7 @@ from .events import (
     RetryEvent,
     Signal,
 )
+from .json_edge import clean_text
 from .limits import Retry
 from .messages import Message, Usage
 from .ports import (
@@ -140,6 +141,7 @@ class ModelCall:
         else:
             self.error = StreamIdleError("model: no data from the server", limit_s=retry.idle_s)
         self._job.cancel()
+        self._run.wake.set()
 
 
 async def ask_model(run: Run) -> None:
@@ -161,8 +163,8 @@ async def ask_model(run: Run) -> None:
                     await run.wake.wait()
                 if run.outbox:
                     await pull()
-            if run.aborted:
-                await run.stop_jobs(run.limits.grace_s)
+            if not call.finished:
+                run.give_up(await run.stop_jobs(run.limits.grace_s))
         finally:
             run.watchdog.release()
         error = call.conclude()
@@ -195,8 +197,10 @@ async def _project(run: Run) -> tuple[ModelRequest, str]:
     manager = run.config.context
     projection = Projection(messages=run.state.messages)
     if manager is not None:
+        caller = _caller(run)
         try:
-            projection = await manager.project(run.state.messages, _caller(run))
+            view = run.state.messages
+            projection = await run.ask_host(lambda: manager.project(view, caller))
         except Exception as error:  # noqa: BLE001 (a strategy that fails must not end the run: the whole view is sent)
             run.warn("context", f"projection failed, the whole transcript is sent: {describe(error)}")
     request, fact = run.projector.project(run.recorder, run.request, projection)
@@ -220,7 +224,15 @@ class _Attempt:
 
     def going_on(self) -> bool:
         """Whether more may come, or what came is still to be delivered."""
-        return not self._run.aborted and (bool(self._call.events) or not self._call.finished)
+        call = self._call
+        if self._run.aborted or (call.error is not None and not call.events):
+            return False
+        return bool(call.events) or not call.finished
+
+    @property
+    def finished(self) -> bool:
+        """Whether the model's stream has ended."""
+        return self._call.finished
 
     def deliver(self) -> bool:
         """Take what has arrived into the reply and show it; whether anything had arrived."""
@@ -232,11 +244,11 @@ class _Attempt:
         for event in call.take():
             add(event)
             if type(event) is TextDelta:
-                signals.append(MessageUpdate(event.text, "text", event.index, run_id=run_id))
+                signals.append(MessageUpdate(clean_text(event.text), "text", event.index, run_id=run_id))
             elif type(event) is ToolCallDelta:
-                signals.append(MessageUpdate(event.args, "tool_call", event.index, run_id=run_id))
+                signals.append(MessageUpdate(clean_text(event.args), "tool_call", event.index, run_id=run_id))
             elif type(event) is ThinkingDelta and event.text:
-                signals.append(MessageUpdate(event.text, "thinking", event.index, run_id=run_id))
+                signals.append(MessageUpdate(clean_text(event.text), "thinking", event.index, run_id=run_id))
         call.delivered()
         if signals and not self._started:
             self._started = True
@@ -284,14 +296,14 @@ class _Attempt:
         run, end, call = self._run, self._builder.end, self._call
         run.record(
             ModelResponse(
-                model=(end.model if end else "") or run.config.model.name,
+                model=clean_text(end.model if end else "") or run.config.model.name,
                 usage=end.usage if end else NO_USAGE,
                 stop_reason=end.stop_reason if end else "",
                 error_kind=kind,
                 attempt=self._attempt,
                 first_token_s=call.first_token_s,
                 total_s=run.clock.monotonic() - call.started_at,
-                response_id=end.response_id if end else "",
+                response_id=clean_text(end.response_id) if end else "",
                 message_id="" if kind else self._id,
             )
         )
@@ -326,7 +338,8 @@ async def _compact(run: Run, manager: ContextManager, reason: str) -> bool:
     """Have the context manager make the view smaller; whether it did."""
     before = len(run.state.messages)
     try:
-        compaction = await manager.compact(run.state.messages, reason, _caller(run))
+        view, caller = run.state.messages, _caller(run)
+        compaction = await run.ask_host(lambda: manager.compact(view, reason, caller))
     except Exception as error:  # noqa: BLE001 (the run then fails by the overflow that this should have mended)
         run.warn("context", f"compaction failed: {describe(error)}")
         compaction = Compaction(changed=False)
@@ -353,6 +366,8 @@ def _caller(run: Run) -> CallModel:
         started_at = run.clock.monotonic()
 
         def respond(usage: Usage | None, stop_reason: str | None, kind: str) -> None:
+            if run.recorder.run is not run:
+                return  # a strategy that did not stop when the run ended
             run.record(
                 ModelResponse(
                     model=run.config.model.name,

@@ -16,9 +16,9 @@ from typing import Protocol, TypeVar
 from msgspec.structs import force_setattr, replace
 
 from .codec import Codec
-from .errors import LogError
+from .errors import CodecError, LogError
 from .events import Event, Fact, MessageEnd, QueueChanged, Signal, Stored
-from .messages import AgentMessage, Message
+from .messages import AgentMessage, Message, clean_message
 from .ports import Clock, EventLog
 from .state import AgentState, apply
 
@@ -129,6 +129,10 @@ class Recorder:
             CodecError: it cannot be written as JSON, or its class is not registered.
         """
         if type(message) is Message:
+            try:
+                message = clean_message(message)
+            except (TypeError, ValueError) as error:
+                raise CodecError("codec: message cannot be written as JSON", reason=str(error)) from error
             if message.metadata:  # the host's: anything may be in there
                 message = replace(message, metadata=self.codec.plain(message.metadata))
             return Stored(message=message)

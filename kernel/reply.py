@@ -9,8 +9,8 @@ Read with: ``ports.py`` (the events), ``model_call.py`` (the caller).
 from typing import Any
 
 from .errors import PartialStreamError
-from .json_edge import clean_text
-from .messages import Content, Message, Text, Thinking, ToolCall, make_call
+from .json_edge import clean_text, plain_json
+from .messages import Content, Message, Opaque, Text, Thinking, ToolCall, clean_block, make_call
 from .ports import (
     BlockEvent,
     ChatModel,
@@ -47,7 +47,7 @@ class _ThinkingPart:
         text = clean_text("".join(self.pieces))
         if not text and self.signature is None and self.redacted is None:
             return None
-        return Thinking(text=text, signature=self.signature, redacted=self.redacted)
+        return Thinking(text=text, signature=_clean(self.signature), redacted=_clean(self.redacted))
 
 
 class _CallPart:
@@ -77,7 +77,14 @@ class _WholePart:
         self.content = content
 
     def block(self) -> Content:
-        return self.content
+        try:
+            return clean_block(self.content)[0]
+        except (TypeError, ValueError):  # an adapter's bug: what can be said of it is kept
+            return Opaque(provider="", data=plain_json(self.content))
+
+
+def _clean(text: str | None) -> str | None:
+    return None if text is None else clean_text(text)
 
 
 class ReplyBuilder:
@@ -141,7 +148,7 @@ class ReplyBuilder:
             id=id,
             stop_reason=end.stop_reason if end else None,
             usage=end.usage if end else None,
-            metadata=end.metadata if end else {},
+            metadata=plain_json(end.metadata) if end and end.metadata else {},
             timestamp=timestamp,
         )
 

@@ -7,14 +7,14 @@ Read with: ``recorder.py``, ``loop.py``.
 """
 
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from threading import get_ident
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from .config import AgentContext, LoopConfig
-from .errors import AgentError, describe, error_kind
+from .errors import AgentError, HookError, LogError, describe, error_kind
 from .events import ErrorEvent, Event, MessageEnd, MessageStart
 from .json_edge import plain_json
 from .limits import Limits
@@ -27,7 +27,12 @@ from .state import AgentState
 from .toolbox import Toolbox
 from .watchdog import Watchdog
 
+T = TypeVar("T")
 _orphans: list[Job] = []  # event loops hold tasks weakly: an abandoned one must not be collected
+
+
+class Aborted(BaseException):
+    """The run was aborted while something of the host was awaited; never leaves the loop."""
 
 
 class Run:
@@ -80,10 +85,49 @@ class Run:
         return self.recorder.state
 
     async def flush(self) -> None:
-        """Wait until all recorded facts are durable, before an announced effect."""
+        """Wait until all recorded facts are durable, before an announced effect.
+
+        Raises:
+            LogError: they cannot be made durable; nothing more may be recorded.
+        """
         log = self.recorder.log
-        if log is not None:
+        if log is None:
+            return
+        try:
             await log.flush()
+        except Exception as error:
+            self.recorder.broken = True
+            if isinstance(error, LogError):
+                raise
+            raise LogError("log: could not make the facts durable", reason=describe(error)) from error
+
+    async def ask_host(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What a hook or a strategy of the host answers; it may take its time.
+
+        It runs in a task of its own, so that an abort reaches it at once.
+
+        Raises:
+            Aborted: the run was aborted meanwhile.
+        """
+        answers: list[T] = []
+        errors: list[BaseException] = []
+
+        async def work() -> None:
+            try:
+                answers.append(await ask())
+            except BaseException as error:  # noqa: BLE001 (raised again where the answer is awaited)
+                errors.append(error)
+            finally:
+                self.wake.set()
+
+        self.spawn(work)
+        while not (answers or errors or self.aborted):
+            await self.wake.wait()
+        if self.aborted:
+            raise Aborted
+        if errors:
+            raise errors[0] if isinstance(errors[0], Exception) else HookError(describe(errors[0]))
+        return answers[0]
 
     def next_id(self) -> str:
         """The id of the next message to be committed."""
@@ -156,6 +200,12 @@ class Run:
         self.jobs = [other for other in self.jobs if other is not job]
         _orphans[:] = [other for other in _orphans if not other.done]
         _orphans.append(job)
+
+    def give_up(self, late: list[Job]) -> None:
+        """Abandon the tasks that did not stop and that no call has given up already."""
+        for job in late:
+            if job in self.jobs and not job.done:
+                self.abandon(job, "a model stream or a hook")
 
     async def stop_jobs(self, grace_s: float) -> list[Job]:
         """Cancel every task and wait for it, at most ``grace_s``; those that did not stop."""

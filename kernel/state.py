@@ -35,6 +35,7 @@ from .events import (
 )
 from .limits import Limits
 from .messages import AgentMessage, Content, Message, ToolCall, Usage
+from .sequence import without_blanks
 from .transcript import Seen, Transcript
 
 SKIPPED_OUTCOMES: Final = frozenset({"denied", "skipped", "cancelled", "disabled", "interrupted"})
@@ -206,6 +207,8 @@ def _turn_end(state: AgentState, fact: TurnEnd) -> AgentState:
 def _tail(tail: str, message: Message | None) -> str:
     """The role that decides what comes next, after ``message``; what is not replayed is passed over."""
     if message is None or message.failed or message.role == "system":
+        return tail
+    if message.role == "user" and without_blanks(message) is None:
         return tail
     return message.role
 

@@ -58,11 +58,13 @@ class EventStream(AsyncGenerator[Event, None]):
 
     __slots__ = ("_events", "_first", "_recorder", "counters")
 
-    def __init__(self, recorder: Recorder, counters: Lowering, events: AsyncGenerator[Event, None]) -> None:
+    def __init__(
+        self, recorder: Recorder, counters: Lowering, events: AsyncGenerator[Event, None], first: int
+    ) -> None:
         self._recorder = recorder
         self.counters = counters
         self._events = events
-        self._first = recorder.state.message_count
+        self._first = first  # messages there were before this run
 
     def __aiter__(self) -> Self:
         return self

@@ -120,8 +120,12 @@ class _Batch:
 
     def launch(self, executions: list[Execution]) -> None:
         """Start the tools; the consumer has seen what was announced."""
-        if not self.run.aborted:
-            for execution in executions:
+        if self.run.aborted:
+            return
+        for execution in executions:
+            if self.run.state.steering:
+                execution.skip()
+            else:
                 execution.start()
 
     def notice(self) -> None:

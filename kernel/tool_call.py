@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from .errors import FatalToolError, ToolError, describe
+from .errors import CANCELED, FatalToolError, ToolError, describe, error_kind
 from .json_edge import clean_json, clean_text, copy_json, encode_text
-from .messages import Content, Text, ToolCall
+from .messages import Content, Text, ToolCall, clean_block
 from .ports import JSON, Clock, ToolResult
 from .run import Run
 from .spawn import Job
@@ -22,6 +22,7 @@ from .toolbox import ResolvedTool
 
 Blocks: TypeAlias = tuple[Content, ...]
 _CONTENT_TYPES = get_args(Content)
+MAX_LISTED = 64  # names of tools, and characters of a name, that a message repeats
 
 
 class Refusal(NamedTuple):
@@ -46,8 +47,7 @@ def refusal(run: Run, call: ToolCall) -> Refusal | None:
         return Refusal("invalid", "the call was cut off by the output limit and was not executed")
     tool = run.toolbox.by_name.get(call.name)
     if tool is None:
-        known = ", ".join(sorted(run.toolbox.by_name)) or "none"
-        return Refusal("unknown_tool", f"tool {call.name!r} not found; available tools: {known}")
+        return Refusal("unknown_tool", _unknown(call.name, sorted(run.toolbox.by_name)))
     if call.args_invalid:
         return Refusal("invalid", _unparsed(call))
     limit = run.limits.tool_errors
@@ -55,12 +55,19 @@ def refusal(run: Run, call: ToolCall) -> Refusal | None:
     if limit is not None and failures >= limit:
         return Refusal("disabled", f"tool {call.name!r} is switched off after {failures} failures")
     try:
-        problems = tool.check(call.args)
+        problems = [clean_text(str(problem)) for problem in tool.check(call.args)]
     except Exception as error:  # noqa: BLE001 (a tool's own check is the tool's code: what it raises is an answer)
         return Refusal("invalid", f"arguments could not be checked: {describe(error)}")
     if problems:
         return Refusal("invalid", "arguments do not match the schema: " + "; ".join(problems))
     return None
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    listed = ", ".join(known[:MAX_LISTED]) or "none"
+    more = f" and {len(known) - MAX_LISTED} more" if len(known) > MAX_LISTED else ""
+    shown = name if len(name) <= MAX_LISTED else f"{name[:MAX_LISTED]}…"
+    return f"tool {shown!r} not found; available tools: {listed}{more}"
 
 
 def _unparsed(call: ToolCall) -> str:
@@ -144,11 +151,12 @@ class Execution:
         self._context = CallContext(run, self, key)
         self.job: Job | None = None
 
+    def skip(self) -> None:
+        """Do not run: a message came in between the announcement and the start."""
+        self.outcome = Outcome("skipped", (Text(SKIPPED),), {})
+
     def start(self) -> None:
-        """Run the tool in a task of its own, unless it was stopped before."""
-        if self.interrupted:
-            self.outcome = Outcome("interrupted", (Text(SKIPPED),), {})
-            return
+        """Run the tool in a task of its own."""
         self.started_at = self._run.clock.monotonic()
         self.job = self._run.spawn(self._perform)
 
@@ -187,43 +195,49 @@ class Execution:
         outcome = None
         try:
             outcome = self._convert(await self.tool.tool.execute(copy_json(self.call.args), self._context))
-        except Exception as error:  # noqa: BLE001 (whatever a tool raises is an answer to the model)
+        except BaseException as error:  # noqa: BLE001 (whatever a tool raises is an answer to the model; no task may end in an exception)
             outcome = self._failed(error)
         finally:
             self._stop_timer()
             if self.outcome is None:
-                self.outcome = outcome or self._stopped()  # no outcome: cancelled, by us or by itself
+                self.outcome = outcome or self._stopped()
             self._run.wake.set()
 
     def _time_out(self) -> None:
         self.timed_out = True
         self.cancel()
 
-    def _failed(self, error: Exception) -> Outcome:
+    def _failed(self, error: BaseException) -> Outcome:
+        if self.cancelled or error_kind(error) == CANCELED:
+            return self._stopped()
+        text, fatal = f"{type(error).__name__}: {describe(error)}", None
         if isinstance(error, ToolError):
             text = str(error.args[0]) if error.args and error.args[0] else type(error).__name__
             fatal = error if isinstance(error, FatalToolError) else None
-            return _error(text, fatal)
-        return _error(f"{type(error).__name__}: {describe(error)}", None)
+        content, _ = cut_to_size((Text(clean_text(text)),), self._limit)
+        return Outcome("error", content, {}, fatal)
 
     def _stopped(self) -> Outcome:
         if self.timed_out:
-            return _error(f"the tool took longer than {self.tool.spec.timeout_s:g} s and was stopped", None)
+            return _error(f"the tool took longer than {self.tool.spec.timeout_s:g} s and was stopped")
         if self.interrupted:
             return Outcome("interrupted", (Text(INTERRUPTED),), {})
         if self.cancelled or self._run.aborted:
             return Outcome("cancelled", (Text(CANCELLED),), {})
-        return _error("the tool cancelled itself", None)
+        return _error("the tool cancelled itself")
+
+    @property
+    def _limit(self) -> int:
+        return self.tool.spec.max_result_bytes or self._run.limits.result_bytes
 
     def _convert(self, result: object) -> Outcome:
         try:
             content, details, is_error, replaced = to_content(result)
-        except (TypeError, ValueError) as error:
-            return _error(f"the tool returned something that is not a result: {describe(error)}", None)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            return _error(f"the tool returned something that is not a result: {describe(error)}")
         if replaced:
             details = {**details, "replaced": replaced}
-        limit = self.tool.spec.max_result_bytes or self._run.limits.result_bytes
-        content, size = cut_to_size(content, limit)
+        content, size = cut_to_size(content, self._limit)
         if size:
             details = {**details, "truncated_from_bytes": size}
         return Outcome("error" if is_error else "ok", content, details)
@@ -240,8 +254,8 @@ UNKNOWN = (
 )
 
 
-def _error(text: str, fatal: BaseException | None) -> Outcome:
-    return Outcome("error", (Text(clean_text(text)),), {}, fatal)
+def _error(text: str) -> Outcome:
+    return Outcome("error", (Text(clean_text(text)),), {})
 
 
 def to_content(result: object) -> tuple[Blocks, dict[str, Any], bool, int]:
@@ -253,29 +267,26 @@ def to_content(result: object) -> tuple[Blocks, dict[str, Any], bool, int]:
         TypeError: no JSON form.
         ValueError: a number that JSON does not have, or bytes that are not text.
     """
-    if type(result) is str:
-        clean = clean_text(result)
-        return (Text(clean),), {}, False, 0 if clean is result or clean == result else 1
+    if isinstance(result, str):
+        clean = clean_text(str(result))
+        return (Text(clean),), {}, False, int(clean != result)
     if isinstance(result, ToolResult):
         content, _, _, replaced = to_content(result.content)
         details, more = clean_json(msgspec.to_builtins(result.details))
         return content, details, result.is_error, replaced + more
     if isinstance(result, _CONTENT_TYPES):
-        return (_clean_block(result),), {}, False, 0
+        result = (result,)
     if isinstance(result, Sequence) and result and all(isinstance(item, _CONTENT_TYPES) for item in result):
-        return tuple([_clean_block(item) for item in result]), {}, False, 0
+        blocks = [clean_block(item) for item in result]
+        return tuple([block for block, _ in blocks]), {}, False, sum([n for _, n in blocks])
     if result is None:
         return (), {}, False, 0
     if isinstance(result, bytes | bytearray | memoryview):
         return (Text(_decode(bytes(result))),), {}, False, 0
+    if isinstance(result, set | frozenset):
+        result = sorted(result, key=repr)  # the order of a set is another in every process
     value, replaced = clean_json(msgspec.to_builtins(result, enc_hook=_to_plain))
     return (Text(value if isinstance(value, str) else encode_text(value)),), {}, False, replaced
-
-
-def _clean_block(block: Any) -> Content:
-    if type(block) is Text:
-        return Text(clean_text(block.text))
-    return block  # type: ignore[no-any-return]  # the caller has checked its type
 
 
 def _decode(data: bytes) -> str:
