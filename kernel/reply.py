@@ -43,6 +43,13 @@ class _ThinkingPart:
         self.signature: str | None = None
         self.redacted: str | None = None
 
+    def add(self, delta: ThinkingDelta) -> None:
+        self.pieces.append(delta.text)
+        if delta.signature is not None:
+            self.signature = (self.signature or "") + delta.signature
+        if delta.redacted is not None:
+            self.redacted = delta.redacted
+
     def block(self) -> Content | None:
         text = clean_text("".join(self.pieces))
         if not text and self.signature is None and self.redacted is None:
@@ -59,6 +66,12 @@ class _CallPart:
         self.pieces: list[str] = []
         self.thought_signature: str | None = None
         self.completed = False
+
+    def add(self, delta: ToolCallDelta) -> None:
+        self.id = self.id or delta.id
+        self.name = self.name or delta.name
+        self.pieces.append(delta.args)
+        self.thought_signature = delta.thought_signature or self.thought_signature
 
     def block(self) -> ToolCall:
         return make_call(
@@ -100,30 +113,20 @@ class ReplyBuilder:
 
     def add(self, event: StreamEvent) -> None:
         """Take in one event."""
-        match event:
-            case TextDelta():
-                if event.index != self._text_index:
-                    self._text, self._text_index = self._part(event.index, _TextPart).pieces, event.index
-                self._text.append(event.text)
-            case ThinkingDelta():
-                thinking = self._part(event.index, _ThinkingPart)
-                thinking.pieces.append(event.text)
-                if event.signature is not None:
-                    thinking.signature = (thinking.signature or "") + event.signature
-                if event.redacted is not None:
-                    thinking.redacted = event.redacted
-            case ToolCallDelta():
-                call = self._part(event.index, _CallPart)
-                call.id = call.id or event.id
-                call.name = call.name or event.name
-                call.pieces.append(event.args)
-                call.thought_signature = event.thought_signature or call.thought_signature
-            case ToolCallEnd():
-                self._part(event.index, _CallPart).completed = True
-            case BlockEvent():
-                self._parts[event.index, _WholePart] = _WholePart(event.block)
-            case StreamEnd():
-                self.end = event
+        if type(event) is TextDelta:  # by type, most frequent first: this is the hottest path
+            if event.index != self._text_index:
+                self._text, self._text_index = self._part(event.index, _TextPart).pieces, event.index
+            self._text.append(event.text)
+        elif type(event) is ToolCallDelta:
+            self._part(event.index, _CallPart).add(event)
+        elif type(event) is ThinkingDelta:
+            self._part(event.index, _ThinkingPart).add(event)
+        elif type(event) is ToolCallEnd:
+            self._part(event.index, _CallPart).completed = True
+        elif type(event) is StreamEnd:
+            self.end = event
+        elif type(event) is BlockEvent:
+            self._parts[event.index, _WholePart] = _WholePart(event.block)
 
     def _part(self, index: int, kind: type) -> Any:
         part = self._parts.get((index, kind))

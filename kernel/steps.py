@@ -61,6 +61,13 @@ class AskToContinue:
 
 Step: TypeAlias = End | RunTools | Pause | CloseTurn | AskModel | TryStop | Deliver | AskToContinue
 
+_RUN_TOOLS, _PAUSE, _CLOSE_TURN, _ASK, _CONTINUE = (
+    RunTools(),
+    Pause(),
+    CloseTurn(),
+    AskModel(),
+    AskToContinue(),
+)
 _PROMPTS = Deliver(("prompt", "steering"))
 _FOLLOW_UPS = Deliver(("follow_up",))
 
@@ -73,7 +80,8 @@ def next_step(state: AgentState, limits: Limits, *, aborted: bool = False) -> St
         return End("aborted")
     if state.failed:
         return End("stop_guard" if state.failed == "stop_guard" else "error")
-    if reached := limit_reached(state, limits):
+    bounded = limits.cost is not None or limits.tool_calls is not None
+    if bounded and (reached := limit_reached(state, limits)):
         return End(reached)
     if state.turn is not None:
         return _in_turn(state, state.turn)
@@ -95,12 +103,12 @@ def limit_reached(state: AgentState, limits: Limits) -> str:
 
 def _in_turn(state: AgentState, turn: Turn) -> Step:
     if not turn.reply_id:
-        return _PROMPTS if state.prompts or state.steering or state.taken else AskModel()
+        return _PROMPTS if state.prompts or state.steering or state.taken else _ASK
     stages = [call.stage for call in turn.calls.values() if call.stage != "committed"]
     if not stages:
-        return CloseTurn()
+        return _CLOSE_TURN
     undecided = [stage for stage in stages if stage != "ended"]
-    return Pause() if undecided and undecided[0] == "waiting" else RunTools()
+    return _PAUSE if undecided and undecided[0] == "waiting" else _RUN_TOOLS
 
 
 def _between_turns(state: AgentState, limits: Limits) -> Step:
@@ -110,9 +118,9 @@ def _between_turns(state: AgentState, limits: Limits) -> Step:
     if state.taken or ((state.prompts or state.steering) and turns_left):
         return _PROMPTS
     if state.cut and turns_left and state.recoveries < limits.length_recoveries:
-        return AskToContinue()
+        return _CONTINUE
     if state.tail in ("user", "tool"):
-        return AskModel() if turns_left else End("max_turns")
+        return _ASK if turns_left else End("max_turns")
     if state.prompts or state.steering:
         return End("max_turns")
     if state.follow_ups:

@@ -29,6 +29,9 @@ def _model(script):
     return Fake()
 
 
+_tools = {}  # made once and shared by all agents, as tools are meant to be
+
+
 def build(script, tool="noop", sync_tool=False, **kw):
     from unspool.kernel import tool as make_tool
 
@@ -38,7 +41,9 @@ def build(script, tool="noop", sync_tool=False, **kw):
         body = sleep_body_sync
     else:
         body = sleep_body
-    return _model(script), make_tool(body, name=tool, concurrency_safe=True), script
+    if body not in _tools:
+        _tools[body] = make_tool(body, name=tool, concurrency_safe=True)
+    return _model(script), _tools[body], script
 
 
 async def run(agent, prompt, max_turns):
