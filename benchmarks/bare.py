@@ -14,6 +14,14 @@ from pydantic.dataclasses import dataclass
 
 from unspool.kernel import StreamEnd, StreamEvent, TextDelta, ToolCallDelta
 
+# The kernel's events besides the deltas. A turn: turn_start, context_projected, message_start,
+# message_end, model_response, turn_end. A call: its start, dispatch and end, and the result's
+# message_start and message_end. A run: agent_start, the prompt queued and taken, its message_start
+# and message_end, agent_end. `kernel.py` refuses to measure when these are not the numbers.
+PER_TURN = 6
+PER_CALL = 5
+PER_RUN = 6
+
 
 class Note(Struct, frozen=True, gc=False):
     """A struct that stands for one event."""
@@ -33,34 +41,30 @@ BareTool = Callable[[int], Awaitable[str]]
 
 
 async def bare_loop(
-    stream: Callable[[], AsyncGenerator[StreamEvent, None]], tool: BareTool, events_per_turn: int
+    stream: Callable[[], AsyncGenerator[StreamEvent, None]], tool: BareTool
 ) -> AsyncGenerator[Note, None]:
-    """Run until an answer has no calls; ``events_per_turn`` structs for each turn with calls."""
+    """Run until an answer has no calls."""
     messages: list[tuple[str, object]] = [("user", "go")]
     seq = 0
-    while True:
+    calls: list[ToolCallDelta] = []
+    while calls or len(messages) == 1:
         text: list[str] = []
-        calls: list[ToolCallDelta] = []
-        sent = 0
+        calls = []
         async for event in stream():
+            seq += 1
             if type(event) is TextDelta:
                 text.append(event.text)
+                yield Note(seq, "text", event.text)
             elif type(event) is ToolCallDelta:
                 calls.append(event)
+                yield Note(seq, "call", event.args)
             elif type(event) is StreamEnd:
                 break
-            else:
-                continue
-            seq, sent = seq + 1, sent + 1
-            yield Note(seq, "delta", event.text if type(event) is TextDelta else "")
         messages.append(("assistant", ("".join(text), calls)))
-        if not calls:
-            yield Note(seq + 1, "end", "".join(text))
-            return
         tasks = [asyncio.create_task(_call(tool, call.args)) for call in calls]
         for call, task in zip(calls, tasks, strict=True):
             messages.append(("tool", (call.id, await task)))
-        for _ in range(max(0, events_per_turn - sent)):
+        for _ in range(PER_TURN + PER_CALL * len(calls) + (0 if calls else PER_RUN)):
             seq += 1
             yield Note(seq, "event")
 

@@ -1,6 +1,7 @@
 """Models and tools that cost next to nothing, so that what is measured is the loop."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable
 
 from unspool.kernel import ModelRequest, StreamEnd, StreamEvent, TextDelta, ToolCallDelta, ToolCallEnd, tool
@@ -22,14 +23,16 @@ class FakeModel:
         return self._play()
 
 
-def tool_turns(turns: int, calls: int = 1, delay_s: float = 0.0) -> Play:
-    """``turns`` answers with ``calls`` calls each, then text."""
+def tool_turns(turns: int, calls: int = 1, delay_s: float = 0.0, stamps: list[float] | None = None) -> Play:
+    """``turns`` answers with ``calls`` calls each, then text; ``stamps`` gets the CPU time of each."""
     end = StreamEnd(stop_reason="tool_use")
     done = 0
 
     async def play() -> AsyncGenerator[StreamEvent, None]:
         nonlocal done
         done += 1
+        if stamps is not None:
+            stamps.append(time.process_time())
         if delay_s:
             await asyncio.sleep(delay_s)
         if done > turns:

@@ -8,304 +8,209 @@ the ratios. ``benchmarks/README.md`` says what each row is.
 
 import argparse
 import asyncio
-import gc
 import json
-import os
-import re
-import resource
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 from bare import BareTool, bare_loop
+from counting import counters
 from fakes import FakeModel, Play, deltas, noop, noop_body, sleep_body, sleeper, tool_turns
+from laps import Job, best, calibration, import_time, lap, peak_kb, scaled
 
-from unspool.kernel import (
-    AgentContext,
-    Clock,
-    EventLog,
-    Fact,
-    FakeClock,
-    Limits,
-    LoopConfig,
-    SystemClock,
-    Tool,
-    agent_loop,
-)
+from unspool.kernel import AgentContext, EventLog, Limits, LoopConfig, Tool, agent_loop
 from unspool.trajectory.memory import MemoryLog
 
-Job = Callable[[], Coroutine[Any, Any, Any]]
-EVENTS_PER_TURN = 12  # of the kernel in a turn with one call; held against the run below
+Figures = dict[str, float]
+Rows = dict[str, Figures]
 
 
-async def ours(
-    play: Play, tool: Tool = noop, turns: int = 10, log: EventLog | None = None, clock: Clock | None = None
-) -> int:
+async def ours(play: Play, tool: Tool = noop, turns: int = 10, log: EventLog | None = None) -> int:
     """One run of the kernel, drained; the number of its events."""
     limits = Limits(turns=turns + 10, concurrency=1000)
-    config = LoopConfig(model=FakeModel(play), limits=limits, log=log, clock=clock or SystemClock())
+    config = LoopConfig(model=FakeModel(play), limits=limits, log=log)
     events = 0
     async for _ in agent_loop("go", AgentContext(tools=[tool]), config):
         events += 1
     return events
 
 
-async def bare(play: Play, tool: BareTool = noop_body, events_per_turn: int = EVENTS_PER_TURN) -> int:
+async def bare(play: Play, tool: BareTool = noop_body) -> int:
+    """One run of the bare loop, drained; the number of its structs."""
     events = 0
-    async for _ in bare_loop(play, tool, events_per_turn):
+    async for _ in bare_loop(play, tool):
         events += 1
     return events
 
 
-def lap(job: Job, timer: Callable[[], float] = time.process_time) -> float:
-    """Seconds of one lap, without starting the event loop."""
-
-    async def timed() -> float:
-        gc.collect()
-        start = timer()
-        await job()
-        return timer() - start
-
-    return asyncio.run(timed())
+def check_fairness() -> None:
+    """Both loops must say equally much, or their times can't be compared."""
+    for turns, calls in ((0, 0), (3, 1), (1, 4)):
+        here = asyncio.run(ours(tool_turns(turns, calls)))
+        there = asyncio.run(bare(tool_turns(turns, calls)))
+        if here != there:
+            raise SystemExit(f"the loops differ: {here} events of the kernel, {there} of bare.py")
 
 
-def best(jobs: dict[str, Job], laps: int, timer: Callable[[], float] = time.process_time) -> dict[str, float]:
-    """The best lap of each job; laps alternate, so that all meet the same machine."""
-    found = dict.fromkeys(jobs, float("inf"))
-    for _ in range(laps):
-        for name, job in jobs.items():
-            found[name] = min(found[name], lap(job, timer))
-    return found
-
-
-def plain_runs(laps: int) -> dict[str, float]:
+def plain_runs(laps: int, runs: int = 50) -> Figures:
     """µs for a run of one prompt and one answer."""
-    runs = 50
 
     async def many(one: Job) -> None:
         for _ in range(runs):
             await one()
 
-    times = best(
-        {
-            "ours": lambda: many(lambda: ours(tool_turns(0))),
-            "logged": lambda: many(lambda: ours(tool_turns(0), log=MemoryLog())),
-            "bare": lambda: many(lambda: bare(tool_turns(0))),
-        },
-        laps,
-    )
-    return {name: seconds / runs * 1e6 for name, seconds in times.items()}
+    jobs: dict[str, Job] = {
+        "ours": lambda: many(lambda: ours(tool_turns(0))),
+        "logged": lambda: many(lambda: ours(tool_turns(0), log=MemoryLog())),
+        "bare": lambda: many(lambda: bare(tool_turns(0))),
+    }
+    return scaled(best(jobs, laps), 1e6 / runs)
 
 
-def turns(count: int, laps: int) -> dict[str, float]:
+def turns(count: int, laps: int) -> Figures:
     """µs for a turn with one tool call, over a run of ``count`` such turns."""
-    times = best(
-        {
-            "ours": lambda: ours(tool_turns(count), turns=count),
-            "logged": lambda: ours(tool_turns(count), turns=count, log=MemoryLog()),
-            "bare": lambda: bare(tool_turns(count)),
-        },
-        laps,
-    )
-    return {name: seconds / count * 1e6 for name, seconds in times.items()}
+    jobs: dict[str, Job] = {
+        "ours": lambda: ours(tool_turns(count), turns=count),
+        "logged": lambda: ours(tool_turns(count), turns=count, log=MemoryLog()),
+        "bare": lambda: bare(tool_turns(count)),
+    }
+    return scaled(best(jobs, laps), 1e6 / count)
 
 
-def per_delta(awaiting: bool, laps: int, count: int = 5000) -> dict[str, float]:
+def growth_within(count: int, laps: int) -> float:
+    """What a turn of the last tenth of a run costs, as a multiple of one of the first tenth."""
+    first = last = float("inf")
+    tenth = count // 10
+    for _ in range(laps):
+        stamps: list[float] = []
+        lap(lambda: ours(tool_turns(count, stamps=stamps), turns=count, log=MemoryLog()))  # noqa: B023 (called at once)
+        first = min(first, stamps[tenth] - stamps[0])
+        last = min(last, stamps[-1] - stamps[-1 - tenth])
+    return last / first
+
+
+def per_delta(awaiting: bool, laps: int, count: int = 5000) -> Figures:
     """µs for a text delta."""
-    times = best(
-        {
-            "ours": lambda: ours(deltas(count, awaiting=awaiting)),
-            "bare": lambda: bare(deltas(count, awaiting=awaiting)),
-        },
-        laps,
-    )
-    return {name: seconds / count * 1e6 for name, seconds in times.items()}
+    jobs: dict[str, Job] = {
+        "ours": lambda: ours(deltas(count, awaiting=awaiting)),
+        "logged": lambda: ours(deltas(count, awaiting=awaiting), log=MemoryLog()),
+        "bare": lambda: bare(deltas(count, awaiting=awaiting)),
+    }
+    return scaled(best(jobs, laps), 1e6 / count)
 
 
-def parallel(laps: int) -> dict[str, float]:
+def parallel(laps: int) -> Figures:
     """ms of wall time for one reply with 50 calls of 10 ms each."""
-    times = best(
-        {
-            "ours": lambda: ours(tool_turns(1, calls=50), tool=sleeper),
-            "bare": lambda: bare(tool_turns(1, calls=50), tool=sleep_body),
-        },
-        laps,
-        time.perf_counter,
-    )
-    return {name: seconds * 1e3 for name, seconds in times.items()}
+    jobs: dict[str, Job] = {
+        "ours": lambda: ours(tool_turns(1, calls=50), tool=sleeper),
+        "logged": lambda: ours(tool_turns(1, calls=50), tool=sleeper, log=MemoryLog()),
+        "bare": lambda: bare(tool_turns(1, calls=50), tool=sleep_body),
+    }
+    return scaled(best(jobs, laps, time.perf_counter), 1e3)
 
 
-def many_agents(agents: int, laps: int) -> dict[str, float]:
-    """ms of wall time for ``agents`` agents at once, 5 turns each, a model that takes 20 ms."""
-
-    async def all_at_once(one: Job) -> None:
-        await asyncio.gather(*(one() for _ in range(agents)))
-
-    times = best(
-        {
-            "ours": lambda: all_at_once(lambda: ours(tool_turns(5, delay_s=0.02))),
-            "bare": lambda: all_at_once(lambda: bare(tool_turns(5, delay_s=0.02))),
-        },
-        laps,
-        time.perf_counter,
-    )
-    return {name: seconds * 1e3 for name, seconds in times.items()}
+async def at_once(agents: int, one: Job) -> None:
+    await asyncio.gather(*(one() for _ in range(agents)))
 
 
-_IMPORT = """
-import sys, time
-start = time.process_time()
-for name in sys.argv[1].split(","): __import__(name)
-print(time.process_time() - start)
-"""
-
-
-def import_time(laps: int) -> dict[str, float]:
-    """ms of CPU to import unspool, and its foundations alone, in a fresh interpreter."""
-    found = {"ours": float("inf"), "bare": float("inf")}
-    foundations = "asyncio,anyio,msgspec"
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    for _ in range(laps + 1):
-        for name, modules in (("bare", foundations), ("ours", f"{foundations},unspool")):
-            command = [sys.executable, "-c", _IMPORT, modules]
-            out = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
-            found[name] = min(found[name], float(out) * 1e3)
-    return found
-
-
-class _Counting:
-    """A log that counts what each turn adds."""
-
-    def __init__(self) -> None:
-        self.facts = 0
-        self.turns: list[tuple[int, int]] = []
-        self._bytes = 0
-        self._encode = LoopConfig(model=FakeModel(tool_turns(0))).codec.encode
-
-    def append(self, fact: Fact, /) -> None:
-        self.facts += 1
-        self._bytes += _plain_size(self._encode(fact))
-        if type(fact).__name__ == "TurnEnd":
-            self.turns.append((self.facts, self._bytes))
-            self.facts = self._bytes = 0
-
-    async def flush(self) -> None:
-        """Nothing to wait for."""
-
-    read = tail = aclose = None  # never asked for here
-
-
-_NUMBER = re.compile(rb"(?<![0-9a-f])[0-9]+(?![0-9a-f])")  # ids and sequence numbers, no part of a hash
-
-
-def _plain_size(data: bytes) -> int:
-    """Bytes of a record, every number counted as one digit: numbers grow, records do not."""
-    return len(_NUMBER.sub(b"0", data))
-
-
-def counters(count: int) -> dict[str, float]:
-    """What the last turns of a run of ``count`` cost in things counted, per turn."""
-    log = _Counting()
-    asyncio.run(ours(tool_turns(count), turns=count, log=log, clock=FakeClock()))  # type: ignore[arg-type]  # all that is asked of it
-    tail = log.turns[-6:-1]
-    events = asyncio.run(ours(tool_turns(count), turns=count)) - asyncio.run(
-        ours(tool_turns(count - 1), turns=count)
-    )
+def many_agents(agents: int) -> dict[str, Job]:
+    """``agents`` agents at once, 5 turns each, with a model that takes 20 ms."""
     return {
-        "events": events,
-        "facts": sum(facts for facts, _ in tail) / len(tail),
-        "bytes": sum(size for _, size in tail) / len(tail),
-        **_lowering(count),
+        "ours": lambda: at_once(agents, lambda: ours(tool_turns(5, delay_s=0.02))),
+        "logged": lambda: at_once(agents, lambda: ours(tool_turns(5, delay_s=0.02), log=MemoryLog())),
+        "bare": lambda: at_once(agents, lambda: bare(tool_turns(5, delay_s=0.02))),
     }
 
 
-def _lowering(count: int) -> dict[str, float]:
-    """Messages lowered and bytes encoded for fingerprints in the last turn of a run."""
-    found: list[tuple[int, int]] = []
-    for n in (count, count + 1):
-        stream = agent_loop(
-            "go",
-            AgentContext(tools=[noop]),
-            LoopConfig(model=FakeModel(tool_turns(n)), limits=Limits(turns=n + 10)),
-        )
-        asyncio.run(_drain(stream))
-        found.append((stream.counters.lowered, stream.counters.encoded))
-    return {
-        "lowered": found[1][0] - found[0][0],
-        "encoded": found[1][1] - found[0][1],
-        "tokens counted": 0,
-    }
-
-
-async def _drain(stream: Any) -> None:
-    async for _ in stream:
-        pass
+def turn_laps(count: int, laps: int) -> int:
+    """Short runs get more laps."""
+    return laps * 2 if count <= 100 else max(2, laps * 50 // count)
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    laps = 2 if quick else 7
+    laps, agents = (2, 100) if quick else (7, 1000)
     sizes = (10, 100) if quick else (10, 100, 500, 5000)
-    asyncio.run(ours(tool_turns(20), turns=20))  # warm up: imports, pydantic, bytecode
-    asyncio.run(bare(tool_turns(20)))
-    result: dict[str, Any] = {
-        "plain run, µs": plain_runs(laps),
-        "turns, µs": {n: turns(n, max(2, laps * 50 // max(n, 50)) if n > 100 else laps * 2) for n in sizes},
-        "delta, batching source, µs": per_delta(False, laps),
-        "delta, awaiting source, µs": per_delta(True, laps),
-        "50 parallel tools of 10 ms, ms": parallel(laps),
-        "agents × 5 turns, ms": many_agents(100 if quick else 1000, 1 if quick else 3),
-        "import, ms": import_time(laps),
-        "counters per turn": {n: counters(n) for n in sizes},
-        "peak memory, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    check_fairness()  # also warms up: imports, pydantic, bytecode
+    before = calibration()
+    crowd = many_agents(agents)
+    rows: Rows = {"plain run, µs": plain_runs(laps)}
+    rows |= {f"turn with one tool, of {n}, µs": turns(n, turn_laps(n, laps)) for n in sizes}
+    rows["delta, batching source, µs"] = per_delta(False, laps)
+    rows["delta, awaiting source, µs"] = per_delta(True, laps)
+    rows["50 parallel tools of 10 ms, wall ms"] = parallel(laps)
+    rows[f"{agents} agents × 5 turns, wall ms"] = scaled(
+        best(crowd, 1 if quick else 3, time.perf_counter), 1e3
+    )
+    rows[f"{agents} agents, peak KB each"] = {name: peak_kb(job) / agents for name, job in crowd.items()}
+    rows["import, ms"] = import_time(laps)
+    growth = {n: growth_within(n, 3) for n in sizes if n >= 500}  # a tenth of less is noise
+    counted = {n: counters(n) for n in sizes}
+    return {
+        "rows": rows,
+        "growth, last tenth over first": growth,
+        "counters per turn": counted,
+        "calibration, µs": [before, calibration()],
+        "targets": [target._asdict() for target in targets(rows, growth, counted, agents)],
     }
-    return result
 
 
-def targets(result: dict[str, Any]) -> list[tuple[str, float, float]]:
-    """What is promised: a name, the figure, its bound."""
-    per_turn = result["turns, µs"]
-    sizes = sorted(per_turn)
-    counted = result["counters per turn"]
-    rows = [(f"turn at {n}, × bare", per_turn[n]["ours"] / per_turn[n]["bare"], 8.0) for n in sizes]
-    rows.append((f"turn at {sizes[-1]}, × at 10", per_turn[sizes[-1]]["ours"] / per_turn[10]["ours"], 1.3))
-    for source in ("batching", "awaiting"):
-        row = result[f"delta, {source} source, µs"]
-        rows.append((f"delta, {source}, × bare", row["ours"] / row["bare"], 3.0))
-    row = result["agents × 5 turns, ms"]
-    rows.append(("agents, wall × bare", row["ours"] / row["bare"], 5.0))
-    row = result["import, ms"]
-    rows.append(("import, ms more", row["ours"] - row["bare"], 60.0))
-    for name in counted[10]:
+class Target(NamedTuple):
+    """What is promised: a figure, and the most it may be."""
+
+    name: str
+    figure: float
+    bound: float
+    passed: bool
+
+
+def targets(rows: Rows, growth: dict[int, float], counted: dict[int, Figures], agents: int) -> list[Target]:
+    sizes = sorted(counted)
+
+    def ratio(row: str) -> float:
+        return rows[row]["ours"] / rows[row]["bare"]
+
+    def turn(n: int) -> str:
+        return f"turn with one tool, of {n}, µs"
+
+    found = [(f"turn of {n}, × bare", ratio(turn(n)), 8.0) for n in sizes]
+    for name in ("ours", "logged"):
+        for n in sizes[1:]:
+            grown = rows[turn(n)][name] / rows[turn(10)][name]
+            found.append((f"turn of {n}, × of 10{', with log' * (name == 'logged')}", grown, 1.3))
+    found += [(f"last tenth of {n}, × first tenth", times, 1.3) for n, times in growth.items()]
+    found.append(("delta, batching, × bare", ratio("delta, batching source, µs"), 3.0))
+    found.append(("delta, awaiting, × bare", ratio("delta, awaiting source, µs"), 3.0))
+    found.append(("agents, wall × bare", ratio(f"{agents} agents × 5 turns, wall ms"), 5.0))
+    found.append(("import, ms more", rows["import, ms"]["ours"] - rows["import, ms"]["bare"], 60.0))
+    for name in counted[sizes[0]]:
         values = [counted[n][name] for n in sizes]
-        rows.append((f"counter {name}, max − min", max(values) - min(values), 0.0))
-    return rows
+        found.append((f"{name} a turn, max − min", max(values) - min(values), 0.0))
+    return [Target(name, figure, bound, figure <= bound) for name, figure, bound in found]
 
 
 def report(result: dict[str, Any]) -> str:
     lines = [f"{'':36}{'ours':>10}{'with log':>10}{'bare':>10}{'× bare':>8}"]
-
-    def row(name: str, figures: dict[str, float]) -> None:
-        logged = f"{figures['logged']:10.2f}" if "logged" in figures else f"{'':10}"
-        ratio = figures["ours"] / figures["bare"]
-        lines.append(f"{name:36}{figures['ours']:10.2f}{logged}{figures['bare']:10.2f}{ratio:8.2f}")
-
-    for name, value in result.items():
-        if name == "turns, µs":
-            for n, figures in value.items():
-                row(f"turn with one tool, of {n}, µs", figures)
-        elif isinstance(value, dict) and "bare" in value:
-            row(name, value)
-    lines.append("")
-    for n, counted in result["counters per turn"].items():
-        lines.append(f"per turn at {n}: " + ", ".join(f"{v:g} {k}" for k, v in counted.items()))
-    lines.append(f"peak memory {result['peak memory, MB']:.0f} MB")
-    lines.append("")
-    for name, figure, bound in targets(result):
-        verdict = "pass" if figure <= bound else "FAIL"
-        lines.append(f"{verdict}  {name:36}{figure:10.2f}  (at most {bound:g})")
+    for name, row in result["rows"].items():
+        logged = f"{row['logged']:10.2f}" if "logged" in row else " " * 10
+        lines.append(
+            f"{name:36}{row['ours']:10.2f}{logged}{row['bare']:10.2f}{row['ours'] / row['bare']:8.2f}"
+        )
+    lines += ["", *_counter_table(result["counters per turn"]), ""]
+    for row in result["targets"]:
+        verdict = "PASS" if row["passed"] else "FAIL"
+        lines.append(f"{verdict}  {row['name']:40}{row['figure']:8.2f}  (at most {row['bound']:g})")
+    before, after = result["calibration, µs"]
+    lines.append(f"\ncalibration {before:.0f} µs before, {after:.0f} µs after")
     return "\n".join(lines)
+
+
+def _counter_table(counted: dict[int, Figures]) -> list[str]:
+    """Each counter at each length of the run; flat means equal to the last digit."""
+    lines = [f"{'per turn, in a run of':36}" + "".join(f"{n:>10}" for n in counted) + "    flat"]
+    for name in next(iter(counted.values())):
+        values = [figures[name] for figures in counted.values()]
+        flat = "PASS" if len(set(values)) == 1 else "FAIL"
+        lines.append(f"{name:36}" + "".join(f"{value:10g}" for value in values) + f"    {flat}")
+    return lines
 
 
 def main() -> None:

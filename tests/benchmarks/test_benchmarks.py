@@ -20,7 +20,7 @@ def test_counters_are_flat_and_events_as_many_as_the_bare_loop_yields() -> None:
     result = json.loads(run("kernel.py", "--quick", "--json"))
     at_10, at_100 = result["counters per turn"]["10"], result["counters per turn"]["100"]
     assert at_10 == at_100
-    assert (at_10["events"], at_10["facts"], at_10["lowered"]) == (12, 9, 2)
+    assert (at_10["events"], at_10["facts"], at_10["messages lowered"]) == (12, 9, 2)
 
 
 @pytest.mark.parametrize("backend", [[], ["--trio"]])
