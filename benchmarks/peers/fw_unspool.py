@@ -46,14 +46,20 @@ def build(script, tool="noop", sync_tool=False, **kw):
     return _model(script), _tools[body], script
 
 
-async def run(agent, prompt, max_turns):
-    from unspool import AgentContext, Limits, LoopConfig, MessageUpdate, agent_loop
+def _stream(agent, prompt, max_turns):
+    from unspool import AgentContext, Limits, LoopConfig, agent_loop
 
     model, tool, script = agent
     script.reset()
     config = LoopConfig(model=model, limits=Limits(turns=max_turns + 10, concurrency=100))
+    return agent_loop(prompt, AgentContext(tools=[tool]), config)
+
+
+async def run(agent, prompt, max_turns):
+    from unspool import MessageUpdate
+
     n = deltas = 0
-    stream = agent_loop(prompt, AgentContext(tools=[tool]), config)
+    stream = _stream(agent, prompt, max_turns)
     async for event in stream:
         n += 1
         if type(event) is MessageUpdate and event.kind == "text":
@@ -61,5 +67,29 @@ async def run(agent, prompt, max_turns):
     return stream.transcript()[-1].text, n, deltas
 
 
+async def run_plain(agent, prompt, max_turns):
+    return (await _stream(agent, prompt, max_turns).result()).text, 0, 0
+
+
 def history_len(agent):
     return agent[2].seen
+
+
+def http_text(base_url, loop=False, max_turns=10):
+    from unspool import AgentContext, Limits, LoopConfig, MessageUpdate, agent_loop
+    from unspool import tool as make_tool
+    from unspool.llm import resolve_model
+
+    model = resolve_model("bench/gpt-4o-mini", base_url=base_url, api_key="x")
+    tools = [make_tool(noop_body, name="noop")] if loop else []
+
+    async def go():
+        deltas = 0
+        config = LoopConfig(model=model, limits=Limits(turns=max_turns))
+        stream = agent_loop("go", AgentContext(tools=tools), config)
+        async for event in stream:
+            if type(event) is MessageUpdate and event.kind == "text":
+                deltas += 1
+        return stream.transcript()[-1].text, deltas
+
+    return go

@@ -36,6 +36,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp "$shared"/bench/*.py "$work"/ && chmod u+w "$work"/*.py
 cp "$here/fw_unspool.py" "$work"/
+for adapter in "$work"/fw_*.py; do # the report has a line for each adapter it finds
+  name=$(basename "$adapter" .py)
+  case ,$peers, in *,"${name#fw_}",*) ;; *) rm "$adapter" ;; esac
+done
 export BENCH_RAW=$work/raw.jsonl
 python3 "$work/bench.py" run --scenarios "$scenarios" --fws "$peers" --reps "$reps"
 python3 "$work/bench.py" report --out "$work/report.md" >/dev/null

@@ -16,11 +16,14 @@ def run(script: str, *args: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, env=env_path).stdout
 
 
-def test_counters_are_flat_and_events_as_many_as_the_bare_loop_yields() -> None:
+def test_counts_do_not_depend_on_the_length_of_the_history() -> None:
     result = json.loads(run("kernel.py", "--quick", "--json"))
     at_10, at_100 = result["counters per turn"]["10"], result["counters per turn"]["100"]
     assert at_10 == at_100
     assert (at_10["events"], at_10["facts"], at_10["messages lowered"]) == (12, 9, 2)
+    assert at_10["bytes of facts"] > 0
+    assert all({"ours", "bare"} <= row.keys() for row in result["rows"].values())
+    assert {"name", "figure", "bound", "passed"} == set(result["targets"][0])
 
 
 @pytest.mark.parametrize("backend", [[], ["--trio"]])
