@@ -86,9 +86,15 @@ def commit_results(run: Run) -> None:
 
 async def wind_down(run: Run, reason: str) -> None:
     """Stop all work of the run and record its end: calls, turn, marker, error, ``agent_end``."""
-    late = await run.stop_jobs(run.limits.grace_s)
+    try:
+        await run.stop_jobs(run.limits.grace_s)
+    finally:  # a cancellation that came meanwhile is raised only now, and the log still gets its ending
+        _record_ending(run, reason)
+
+
+def _record_ending(run: Run, reason: str) -> None:
     _close_calls(run, reason)
-    run.give_up(late)
+    run.give_up()
     phase = "tool_execution" if run.state.turn is not None and run.state.turn.calls else "inference"
     abort = run.config.abort
     if reason == "aborted" and abort is not None and abort.fired and abort.marker:

@@ -164,7 +164,8 @@ async def ask_model(run: Run) -> None:
                 if run.outbox:
                     await pull()
             if not call.finished:
-                run.give_up(await run.stop_jobs(run.limits.grace_s))
+                await run.stop_jobs(run.limits.grace_s)
+                run.give_up()
         finally:
             run.watchdog.release()
         error = call.conclude()

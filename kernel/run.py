@@ -201,17 +201,20 @@ class Run:
         _orphans[:] = [other for other in _orphans if not other.done]
         _orphans.append(job)
 
-    def give_up(self, late: list[Job]) -> None:
+    def give_up(self) -> None:
         """Abandon the tasks that did not stop and that no call has given up already."""
-        for job in late:
-            if job in self.jobs and not job.done:
+        for job in list(self.jobs):
+            if not job.done:
                 self.abandon(job, "a model stream or a hook")
 
-    async def stop_jobs(self, grace_s: float) -> list[Job]:
-        """Cancel every task and wait for it, at most ``grace_s``; those that did not stop."""
+    async def stop_jobs(self, grace_s: float) -> None:
+        """Cancel every task and wait for it, at most ``grace_s``.
+
+        A cancellation of the waiting task is held off until then, and raised.
+        """
         self.jobs = [job for job in self.jobs if not job.done]
         if not self.jobs:
-            return []
+            return
         self._stop_tasks()
         late: list[bool] = []
 
@@ -226,4 +229,3 @@ class Run:
             )
         finally:
             cancel()
-        return [job for job in self.jobs if not job.done]
