@@ -121,6 +121,7 @@ def grown(now: Footprint, first: Footprint) -> list[str]:
 async def soak(agents: int, turns: int, rounds: int) -> bool:
     chance = random.Random(7)
     good = True
+    first = footprint(living_tasks())  # taken again at the end of the warm-up
     for number in range(-WARM_UP, rounds + 1):
         bad = await one_round(agents, turns, chance)
         await anyio.lowlevel.checkpoint()

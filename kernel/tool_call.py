@@ -274,19 +274,24 @@ def to_content(result: object) -> tuple[Blocks, dict[str, Any], bool, int]:
         content, _, _, replaced = to_content(result.content)
         details, more = clean_json(msgspec.to_builtins(result.details))
         return content, details, result.is_error, replaced + more
-    if isinstance(result, _CONTENT_TYPES):
-        result = (result,)
-    if isinstance(result, Sequence) and result and all(isinstance(item, _CONTENT_TYPES) for item in result):
-        blocks = [clean_block(item) for item in result]
+    if isinstance(result, bytes | bytearray | memoryview):
+        return (Text(_decode(bytes(result))),), {}, False, 0
+    given = _blocks(result)
+    if given:
+        blocks = [clean_block(block) for block in given]
         return tuple([block for block, _ in blocks]), {}, False, sum([n for _, n in blocks])
     if result is None:
         return (), {}, False, 0
-    if isinstance(result, bytes | bytearray | memoryview):
-        return (Text(_decode(bytes(result))),), {}, False, 0
     if isinstance(result, set | frozenset):
         result = sorted(result, key=repr)  # the order of a set is another in every process
     value, replaced = clean_json(msgspec.to_builtins(result, enc_hook=_to_plain))
     return (Text(value if isinstance(value, str) else encode_text(value)),), {}, False, replaced
+
+
+def _blocks(result: object) -> list[Content]:
+    """The content blocks that a result is made of; none where it is something else."""
+    items: list[Any] = list(result) if isinstance(result, Sequence) else [result]
+    return items if items and all(isinstance(item, _CONTENT_TYPES) for item in items) else []
 
 
 def _decode(data: bytes) -> str:
