@@ -38,13 +38,19 @@ class Abort:
         if listener is not None:
             listener()
 
-    def listen(self, listener: Callable[[], None] | None) -> None:
-        """Call ``listener`` when fired (at once if it was already); None stops that."""
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` when fired, at once if it was already; the newest one counts."""
         with self._lock:
             self._listener = listener
             fired = self.fired
-        if fired and listener is not None:
+        if fired:
             listener()
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Stop calling ``listener``; a later one stays."""
+        with self._lock:
+            if self._listener == listener:
+                self._listener = None
 
 
 class QueuesMessages(Protocol):
@@ -98,10 +104,16 @@ class Inbox:
             else:
                 self._target.queue(lane, entry)
 
-    def bind(self, target: QueuesMessages | None) -> None:
-        """Hand messages to ``target`` from now on, those that waited first; None keeps them here."""
+    def bind(self, target: QueuesMessages) -> None:
+        """Hand messages to ``target`` from now on, those that waited first."""
         with self._lock:
             self._target = target
-            while target is not None and self._waiting:
+            while self._waiting:
                 target.queue(*self._waiting[0])
                 self._waiting.pop(0)
+
+    def release(self, target: QueuesMessages) -> None:
+        """Keep messages here again, unless another target was bound meanwhile."""
+        with self._lock:
+            if self._target is target:
+                self._target = None

@@ -110,19 +110,20 @@ def _record_ending(run: Run, reason: str) -> None:
 
 def record_end(run: Run, reason: str) -> None:
     """Record ``agent_end``; nothing of the run is recorded after it."""
-    state = run.state
-    run.record(
-        AgentEnd(
-            reason,
-            turns=state.turns,
-            tool_calls=state.tool_calls,
-            tool_errors=state.tool_errors,
-            tool_skips=state.tool_skips,
-            usage=state.run_usage,
-            pending=tuple([call.id for call in state.pending_calls]),
+    with run.recorder.lock:
+        state = run.state
+        run.record(
+            AgentEnd(
+                reason,
+                turns=state.turns,
+                tool_calls=state.tool_calls,
+                tool_errors=state.tool_errors,
+                tool_skips=state.tool_skips,
+                usage=state.run_usage,
+                pending=tuple([call.id for call in state.pending_calls]),
+            )
         )
-    )
-    run.recorder.run = None
+        run.recorder.run = None
 
 
 def _marker(reason: str, phase: str) -> Message:

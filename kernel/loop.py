@@ -8,6 +8,7 @@ fact that announces an effect is seen before the effect starts.
 Read with: ``steps.py`` (the table), ``model_call.py``, ``tool_batch.py``, ``closing.py``.
 """
 
+import dataclasses
 import warnings
 from collections.abc import AsyncGenerator, Sequence
 from typing import TypeAlias
@@ -205,9 +206,9 @@ async def _leave(run: Run) -> None:
         run.watchdog.stop()
         run.recorder.run = None
         if run.config.abort is not None:
-            run.config.abort.listen(None)
+            run.config.abort.unlisten(run.abort)
         if run.config.inbox is not None:
-            run.config.inbox.bind(None)
+            run.config.inbox.release(run.recorder)
     if run.abandoned:
         names = ", ".join(run.abandoned)
         warnings.warn(f"tools did not stop when cancelled and were abandoned: {names}", ResourceWarning, 2)
@@ -231,7 +232,9 @@ def _refresh(run: Run, new: LoopConfig) -> None:
     old = run.config
     if new is old:
         return
-    run.config = new
+    run.config = new = dataclasses.replace(  # what the run is bound to stays
+        new, inbox=old.inbox, abort=old.abort, log=old.log, clock=old.clock, codec=old.codec
+    )
     request = RequestConfig(run.request.system, run.request.tools, new.options)
     changes = ConfigChanged(
         model=new.model.name if new.model.name != old.model.name else None,

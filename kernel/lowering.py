@@ -85,7 +85,7 @@ class Lowering:
             if lowered.role == "tool":
                 if waiting and waiting[0] == lowered.tool_call_id:
                     del waiting[0]
-                elif lowered.tool_call_id in self._dropped:
+                elif lowered.tool_call_id in self._dropped and lowered.tool_call_id not in waiting:
                     continue
                 else:
                     return False

@@ -199,6 +199,8 @@ async def _project(run: Run) -> tuple[ModelRequest, str]:
     projection = Projection(messages=run.state.messages)
     if manager is not None:
         caller = _caller(run)
+        if run.outbox:
+            await pull()  # a strategy may take its time
         try:
             view = run.state.messages
             projection = await run.ask_host(lambda: manager.project(view, caller))

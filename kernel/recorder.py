@@ -70,9 +70,10 @@ class Recorder:
             force_setattr(fact, "time", self._time())
             if run is not None:
                 force_setattr(fact, "run_id", run.id)
+            folded = apply(state, fact)  # pure, and first: what cannot be folded must not be stored
             if self.log is not None:
                 self._append(self.log, fact)
-            self.state = apply(state, fact)
+            self.state = folded
             self._sub = 0
             if run is not None:
                 run.outbox.append(fact)

@@ -216,7 +216,7 @@ def _tail(tail: str, message: Message | None) -> str:
 def _message_end(state: AgentState, fact: MessageEnd) -> AgentState:
     message = fact.message
     if message is not None and not fact.queue_id:
-        if message.role == "assistant" and fact.app is None:
+        if message.role == "assistant" and fact.app is None and not fact.cause:
             return _reply(state, fact, message)
         if message.role == "tool":
             return _tool_result(state, fact, message)
@@ -240,7 +240,7 @@ def _message_end(state: AgentState, fact: MessageEnd) -> AgentState:
 def _reply(state: AgentState, fact: MessageEnd, message: Message) -> AgentState:
     turn, seen, tail = state.turn, state.seen_calls, _tail(state.tail, message)
     messages, ids = state.messages.append(message), state.ids.append(fact.id)
-    if turn is None or turn.reply_id or message.stop_reason == "aborted":  # an abort marker
+    if turn is None or turn.reply_id:
         return replace(
             state,
             seq=fact.seq,

@@ -212,7 +212,8 @@ class Execution:
             return self._stopped()
         text, fatal = f"{type(error).__name__}: {describe(error)}", None
         if isinstance(error, ToolError):
-            text = str(error.args[0]) if error.args and error.args[0] else type(error).__name__
+            first = error.args[0] if error.args else ""
+            text = first if isinstance(first, str) and first else describe(error)
             fatal = error if isinstance(error, FatalToolError) else None
         content, _ = cut_to_size((Text(clean_text(text)),), self._limit)
         return Outcome("error", content, {}, fatal)
