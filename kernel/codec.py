@@ -200,7 +200,7 @@ def transcript_entry(message: Message | None, app: AppMessage | None) -> Any:
     """What the transcript holds for a stored message: the application's own form first."""
     if app is None:
         return message
-    if isinstance(app.value, OpaqueMessage) and app.value.lowered is None and message is not None:
+    if isinstance(app.value, OpaqueMessage) and message is not None:
         return OpaqueMessage(app.kind, app.value.data, message)
     return app.value
 

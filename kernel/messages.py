@@ -435,7 +435,7 @@ def make_call(
         args_text=verbatim or None,
         args_invalid=error is not None,
         args_parse_error=error,
-        thought_signature=thought_signature,
+        thought_signature=None if thought_signature is None else clean_text(thought_signature),
         completed=completed,
     )
 

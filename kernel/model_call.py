@@ -9,6 +9,8 @@ Read with: ``retry.py``, ``projection.py``, ``reply.py``.
 from collections import deque
 from contextlib import aclosing
 
+import msgspec
+
 from .calls import settle_calls
 from .errors import (
     ContextOverflowError,
@@ -32,7 +34,7 @@ from .events import (
     RetryEvent,
     Signal,
 )
-from .json_edge import clean_text
+from .json_edge import clean_json, clean_text, plain_json
 from .limits import Retry
 from .messages import Message, Usage
 from .ports import (
@@ -91,9 +93,10 @@ class ModelCall:
                 async for event in stream:
                     if not events:
                         run.wake.set()
-                    events.append(event)
                     if type(event) is StreamEnd:
+                        events.append(checked_end(event))
                         break
+                    events.append(event)
                     if len(events) >= MAX_PENDING or self._chars > MAX_PENDING_CHARS:
                         self._waiting_since = None
                         self._room = self._room or run.backend.waker()
@@ -243,19 +246,17 @@ class _Attempt:
         if not call.events:
             return False
         signals: list[Signal] = []
-        add, run_id = self._builder.add, run.id
-        for event in call.take():
-            add(event)
-            if type(event) is TextDelta:
-                signals.append(MessageUpdate(clean_text(event.text), "text", event.index, run_id=run_id))
-            elif type(event) is ToolCallDelta:
-                signals.append(MessageUpdate(clean_text(event.args), "tool_call", event.index, run_id=run_id))
-            elif type(event) is ThinkingDelta and event.text:
-                signals.append(MessageUpdate(clean_text(event.text), "thinking", event.index, run_id=run_id))
+        try:
+            for event in call.take():
+                self._builder.add(event)
+                if (signal := _shown(event, run.id)) is not None:
+                    signals.append(signal)
+        except Exception as error:  # noqa: BLE001 (an adapter that sends nonsense: it is this call's outcome)
+            call.error = error
         call.delivered()
         if signals and not self._started:
             self._started = True
-            signals.insert(0, MessageStart("assistant", self._id, run_id=run_id))
+            signals.insert(0, MessageStart("assistant", self._id, run_id=run.id))
         run.recorder.signal(signals)
         return True
 
@@ -310,6 +311,31 @@ class _Attempt:
                 message_id="" if kind else self._id,
             )
         )
+
+
+def _shown(event: StreamEvent, run_id: str) -> Signal | None:
+    """The signal that shows a stream event; None for one that shows nothing."""
+    if type(event) is TextDelta:
+        return MessageUpdate(clean_text(event.text), "text", event.index, run_id=run_id)
+    if type(event) is ToolCallDelta:
+        return MessageUpdate(clean_text(event.args), "tool_call", event.index, run_id=run_id)
+    if type(event) is ThinkingDelta and event.text:
+        return MessageUpdate(clean_text(event.text), "thinking", event.index, run_id=run_id)
+    return None
+
+
+def checked_end(end: StreamEnd) -> StreamEnd:
+    """An end event as a log can hold it.
+
+    Raises:
+        ModelError: the adapter filled a field with something else.
+    """
+    try:
+        fields = msgspec.to_builtins(msgspec.structs.replace(end, metadata={}))
+        plain = {**fields, "metadata": plain_json(end.metadata)}
+        return msgspec.convert(clean_json(plain)[0], StreamEnd)
+    except (TypeError, ValueError, msgspec.ValidationError) as error:
+        raise ModelError(f"model: its end event is not valid: {describe(error)}") from error
 
 
 def _delay(run: Run, error: BaseException, attempt: int) -> float | None:

@@ -111,7 +111,7 @@ class Projector:
             options=config.options_hash,
             system=config.system_hash,
             messages=len(messages),
-            tokens=projection.tokens,
+            tokens=None if projection.tokens is None else int(projection.tokens),
             items=tuple(collect_context_items(view.since(keep))),
             fingerprint=fingerprint,
         )

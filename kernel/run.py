@@ -21,6 +21,7 @@ from .limits import Limits
 from .messages import AgentMessage
 from .ports import Clock
 from .projection import Projector, RequestConfig
+from .pull import pull
 from .recorder import Recorder
 from .spawn import Backend, Job
 from .state import AgentState
@@ -123,6 +124,8 @@ class Run:
         self.spawn(work)
         while not (answers or errors or self.aborted):
             await self.wake.wait()
+            if self.outbox and not self.aborted:
+                await pull()
         if self.aborted:
             raise Aborted
         if errors:

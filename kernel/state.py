@@ -154,9 +154,11 @@ def apply(state: AgentState, fact: Fact) -> AgentState:
 
 
 def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
-    messages, ids, tail = state.messages, state.ids, state.tail
+    messages, ids, tail, seen = state.messages, state.ids, state.tail, state.seen_calls
     for number, stored in enumerate(fact.history, state.message_count + 1):
-        messages = messages.append(transcript_entry(stored.message, stored.app))
+        messages = messages.append(_numbered(stored, number))
+        for call in stored.message.tool_calls if stored.message is not None else ():
+            seen = seen.add(call.id)
         ids = ids.append(f"m{number}")
         tail = _tail(tail, stored.message)
     return replace(
@@ -173,6 +175,7 @@ def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
         limits=fact.limits,
         blobs={**state.blobs, **fact.blobs} if fact.blobs else state.blobs,
         tail=tail,
+        seen_calls=seen,
         runs=state.runs + 1,
         run_id=fact.run_id,
         active=True,
@@ -192,6 +195,13 @@ def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
         last_error=None,
         end_reason="",
     )
+
+
+def _numbered(stored: Stored, number: int) -> AgentMessage:
+    """What the transcript holds for a stored message that gets its id here."""
+    message = None if stored.message is None else replace(stored.message, id=f"m{number}")
+    entry: AgentMessage = transcript_entry(message, stored.app)
+    return entry
 
 
 def _turn_start(state: AgentState, fact: TurnStart) -> AgentState:
@@ -308,7 +318,7 @@ def _context_compacted(state: AgentState, fact: ContextCompacted) -> AgentState:
         return replace(state, seq=fact.seq)
     held, ids = state.messages.since(0), state.ids.since(0)
     first, last = ids.index(fact.replaced.first), ids.index(fact.replaced.last)
-    new = [transcript_entry(stored.message, stored.app) for stored in fact.messages]
+    new = [_numbered(stored, number) for number, stored in enumerate(fact.messages, state.message_count + 1)]
     new_ids = [f"m{state.message_count + number}" for number in range(1, len(new) + 1)]
     return replace(
         state,

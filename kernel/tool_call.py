@@ -123,6 +123,7 @@ class Execution:
         "_run",
         "_stop_timer",
         "abandoned",
+        "began",
         "call",
         "cancelled",
         "interrupted",
@@ -142,6 +143,7 @@ class Execution:
         self.outcome: Outcome | None = None
         self.progress: tuple[str, dict[str, Any]] | None = None
         self.abandoned = False
+        self.began = False
         self.cancelled = False
         self.interrupted = False
         self.timed_out = False
@@ -166,6 +168,11 @@ class Execution:
             return
         self.cancelled = True
         self.job.cancel()
+        if not self.began:
+            outcome, text = ("skipped", SKIPPED) if self.interrupted else ("cancelled", NOT_STARTED)
+            self.outcome = Outcome(outcome, (Text(text),), {})
+            self._run.wake.set()
+            return
         self._stop_timer()
         self._stop_timer = self._run.clock.call_later(self._run.limits.grace_s, self._give_up)
 
@@ -189,6 +196,9 @@ class Execution:
             self.cancel()
 
     async def _perform(self) -> None:
+        if self.outcome is not None:
+            return  # cancelled before its first step
+        self.began = True
         limit_s = self.tool.spec.timeout_s
         if limit_s is not None:
             self._stop_timer = self._run.clock.call_later(limit_s, self._time_out)
@@ -273,6 +283,8 @@ def to_content(result: object) -> tuple[Blocks, dict[str, Any], bool, int]:
         return (Text(clean),), {}, False, int(clean != result)
     if isinstance(result, ToolResult):
         content, _, _, replaced = to_content(result.content)
+        if not isinstance(result.details, dict):
+            raise TypeError(f"details must be an object, not {type(result.details).__name__}")
         details, more = clean_json(msgspec.to_builtins(result.details))
         return content, details, result.is_error, replaced + more
     if isinstance(result, bytes | bytearray | memoryview):

@@ -1,6 +1,6 @@
 """Faults that a review found, each as the behaviour that is right."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,16 +10,28 @@ import pytest
 from unspool.kernel import (
     Abort,
     AgentContext,
+    Codec,
     Compaction,
     ContextOverflowError,
+    Cost,
     Hooks,
     Inbox,
     Limits,
     LoopConfig,
+    Message,
+    ModelRequest,
     Projection,
+    Retry,
+    StreamEnd,
+    StreamEvent,
+    TextDelta,
+    ToolCallDelta,
     ToolContext,
+    ToolExecDispatch,
+    ToolExecEnd,
     ToolSpec,
     TurnInfo,
+    Usage,
     agent_loop,
     assistant_message,
     fold,
@@ -110,6 +122,65 @@ def test_a_fact_that_cannot_be_folded_is_not_stored(backend: str) -> None:
         with pytest.raises(ValueError):
             await run.result()
         assert fold(log.facts) == run.state
+
+    anyio.run(play, backend=backend)
+
+
+NONSENSE: list[list[Any]] = [
+    [TextDelta(None)],  # type: ignore[arg-type]  # what an adapter may send by mistake
+    [ToolCallDelta(0, args=None)],  # type: ignore[arg-type]
+    [StreamEnd(stop_reason="stop", usage=None)],  # type: ignore[arg-type]
+    [StreamEnd(stop_reason="stop", usage=Usage(cost=Cost(input=float("nan"))))],
+    [StreamEnd(stop_reason=None)],  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("events", NONSENSE)
+def test_an_adapter_that_sends_nonsense_is_a_failed_call(backend: str, events: list[Any]) -> None:
+    class Adapter(ScriptedModel):
+        async def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
+            for event in events:
+                yield event
+
+    async def play() -> None:
+        log, codec = MemoryLog(), Codec()
+        run = agent_loop("go", AgentContext(), LoopConfig(model=Adapter(), log=log, retry=Retry(attempts=0)))
+        assert (await run.result()).end_reason == "error"
+        assert fold(codec.decode(codec.encode(fact)) for fact in log.facts) == run.state
+
+    anyio.run(play, backend=backend)
+
+
+def test_seeds_have_the_ids_that_the_state_gives_them(backend: str) -> None:
+    async def play() -> None:
+        context = AgentContext(messages=[user_message("before"), assistant_message("", call("c1", "echo"))])
+        model = ScriptedModel([[call("c1", "echo")], "done"])
+        run = agent_loop("go", replace(context, tools=[Echo()]), LoopConfig(model=model))
+        await run.result()
+        assert [getattr(message, "id", "") for message in run.state.messages] == list(run.state.ids)
+        calls = [c.id for m in run.state.messages if isinstance(m, Message) for c in m.tool_calls]
+        assert calls == ["c1", "c1~2"]
+
+    anyio.run(play, backend=backend)
+
+
+def test_a_call_cancelled_before_its_first_step_never_ran(backend: str) -> None:
+    async def play() -> None:
+        abort, log = Abort(), MemoryLog()
+        config = LoopConfig(model=ScriptedModel([[call("c1", "echo")]]), abort=abort, log=log)
+        async with anyio.create_task_group() as group:
+            dispatched = anyio.Event()
+
+            async def fire() -> None:
+                await dispatched.wait()
+                abort.fire()
+
+            group.start_soon(fire)
+            async for event in agent_loop("go", AgentContext(tools=[Echo()]), config):
+                if isinstance(event, ToolExecDispatch):
+                    dispatched.set()
+        (end,) = [fact for fact in log.facts if isinstance(fact, ToolExecEnd)]
+        assert end.outcome in ("cancelled", "ok") and not end.abandoned
 
     anyio.run(play, backend=backend)
 
