@@ -7,7 +7,7 @@ Read with: ``retry.py``, ``projection.py``, ``reply.py``.
 """
 
 from collections import deque
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import msgspec
 
@@ -57,6 +57,8 @@ from .run import Run
 from .spawn import Waker
 
 NO_USAGE = Usage()
+_encode_end = msgspec.json.Encoder().encode
+_decode_end = msgspec.json.Decoder(StreamEnd).decode
 MAX_PENDING = 256  # undelivered stream events before the pump pauses
 MAX_PENDING_CHARS = 1 << 20
 
@@ -246,10 +248,13 @@ class _Attempt:
         if not call.events:
             return False
         signals: list[Signal] = []
+        add, run_id = self._builder.add, run.id
         try:
             for event in call.take():
-                self._builder.add(event)
-                if (signal := _shown(event, run.id)) is not None:
+                add(event)
+                if type(event) is TextDelta:  # by far the most frequent
+                    signals.append(MessageUpdate(clean_text(event.text), "text", event.index, run_id=run_id))
+                elif (signal := _shown(event, run_id)) is not None:
                     signals.append(signal)
         except Exception as error:  # noqa: BLE001 (an adapter that sends nonsense: it is this call's outcome)
             call.error = error
@@ -314,9 +319,7 @@ class _Attempt:
 
 
 def _shown(event: StreamEvent, run_id: str) -> Signal | None:
-    """The signal that shows a stream event; None for one that shows nothing."""
-    if type(event) is TextDelta:
-        return MessageUpdate(clean_text(event.text), "text", event.index, run_id=run_id)
+    """The signal that shows a stream event other than text; None for one that shows nothing."""
     if type(event) is ToolCallDelta:
         return MessageUpdate(clean_text(event.args), "tool_call", event.index, run_id=run_id)
     if type(event) is ThinkingDelta and event.text:
@@ -330,6 +333,10 @@ def checked_end(end: StreamEnd) -> StreamEnd:
     Raises:
         ModelError: the adapter filled a field with something else.
     """
+    if not end.metadata:
+        with suppress(msgspec.MsgspecError, TypeError, ValueError):  # the rest is the careful way's to tell
+            if _decode_end(_encode_end(end)) == end:
+                return end
     try:
         fields = msgspec.to_builtins(msgspec.structs.replace(end, metadata={}))
         plain = {**fields, "metadata": plain_json(end.metadata)}
