@@ -10,6 +10,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Protocol
 
+from .errors import CodecError
 from .messages import AgentMessage, has_content, user_message
 
 
@@ -99,18 +100,29 @@ class Inbox:
         if not has_content(entry):
             raise ValueError(f"{lane}: the message is empty")
         with self._lock:
-            if self._target is None:
+            target = self._target
+            if target is None:
                 self._waiting.append((lane, entry))
-            else:
-                self._target.queue(lane, entry)
+        if target is not None:  # outside the lock: the log that stores it may steer, too
+            target.queue(lane, entry)
 
     def bind(self, target: QueuesMessages) -> None:
-        """Hand messages to ``target`` from now on, those that waited first."""
+        """Hand messages to ``target`` from now on, those that waited first.
+
+        Raises:
+            CodecError: one that waited cannot be stored; it is dropped, the others are kept.
+            LogError: the log refused one; it and the others are kept.
+        """
         with self._lock:
             self._target = target
-            while self._waiting:
-                target.queue(*self._waiting[0])
-                self._waiting.pop(0)
+            waiting, self._waiting = self._waiting, []
+        while waiting:
+            try:
+                target.queue(*waiting[0])
+            except Exception as error:
+                self._waiting = waiting[isinstance(error, CodecError) :] + self._waiting
+                raise
+            del waiting[0]
 
     def release(self, target: QueuesMessages) -> None:
         """Keep messages here again, unless another target was bound meanwhile."""

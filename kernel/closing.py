@@ -8,7 +8,7 @@ Read with: ``tool_batch.py``, ``loop.py``.
 
 from msgspec.structs import replace
 
-from .errors import HookError, LimitError, LogError, MaxTurnsError, describe
+from .errors import HookError, LimitError, MaxTurnsError, describe
 from .events import AgentEnd, MessageEnd, MessageStart, ToolExecEnd, ToolExecStart, TurnEnd
 from .json_edge import clean_text
 from .messages import Message, Text
@@ -44,16 +44,15 @@ def end_execution(run: Run, execution: Execution, outcome: Outcome) -> None:
         execution.abandoned,
     )
     decides = run.config.hooks.stop_after_tool
-    if decides is None or outcome.outcome != "ok":
-        run.record(fact)
-        return
-    try:
-        run.record(replace(fact, terminal=bool(decides(fact))))
-    except LogError:
-        raise
-    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run; the call's end is recorded all the same)
-        run.record(fact)
-        run.fail(HookError("hook: stop_after_tool raised", reason=describe(error)))
+    failed = None
+    if decides is not None and outcome.outcome == "ok":
+        try:
+            fact = replace(fact, terminal=bool(decides(fact)))
+        except Exception as error:  # noqa: BLE001 (a hook that raises ends the run; the call's end is recorded all the same)
+            failed = HookError("hook: stop_after_tool raised", reason=describe(error))
+    run.record(fact)
+    if failed is not None:
+        run.fail(failed)
 
 
 def commit_results(run: Run) -> None:

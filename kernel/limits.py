@@ -3,6 +3,8 @@
 Defaults are listed in ``docs/design.md``; both values are recorded in ``agent_start``.
 """
 
+import math
+
 from msgspec import Struct
 
 
@@ -25,6 +27,10 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: float | None = None
 
     def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise ValueError(f"limits: must be finite, None is no limit ({name}={value!r})")
         for name in ("turns", "concurrency", "result_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"limits: must be at least 1 ({name}={getattr(self, name)!r})")

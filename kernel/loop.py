@@ -45,7 +45,7 @@ def agent_loop(prompts: Input, context: AgentContext, config: LoopConfig) -> Eve
     stops all work, and ``config.log`` still gets a balanced ending.
 
     Raises:
-        ValueError: no prompt, or one without content.
+        ValueError: no prompt, one without content, or the last one is an answer or a tool result.
         CodecError: a prompt cannot be stored (its metadata is not JSON, its class not registered).
         ToolDefinitionError: the tools cannot be used together.
         LogError: (from the stream) the log refused a fact; all work is stopped.
@@ -73,6 +73,8 @@ def _as_messages(prompts: Input) -> list[AgentMessage]:
     for index, message in enumerate(messages):
         if not has_content(message):
             raise ValueError(f"prompts: a message is empty (index={index})")
+    if messages[-1].role in ("assistant", "tool"):
+        raise ValueError(f"prompts: the last message must be a user's (role={messages[-1].role!r})")
     return messages
 
 
@@ -211,7 +213,7 @@ async def _leave(run: Run) -> None:
             run.config.inbox.release(run.recorder)
     if run.abandoned:
         names = ", ".join(run.abandoned)
-        warnings.warn(f"tools did not stop when cancelled and were abandoned: {names}", ResourceWarning, 2)
+        warnings.warn(f"did not stop when cancelled and were abandoned: {names}", ResourceWarning, 2)
 
 
 def _start_turn(run: Run) -> None:

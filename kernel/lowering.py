@@ -32,9 +32,9 @@ def hash_of(value: object) -> str:
     return digest(_encode(value)).hex()
 
 
-def message_digest(message: Message) -> bytes:
-    """16 bytes over what the model sees of a message: not its id, time, usage or metadata."""
-    return digest(_encode((message.role, message.content, message.tool_call_id, message.is_error)))
+def _seen(message: Message) -> bytes:
+    """What the model sees of a message: not its id, time, usage or metadata."""
+    return _encode((message.role, message.content, message.tool_call_id, message.is_error))
 
 
 class Lowering:
@@ -50,12 +50,11 @@ class Lowering:
         self.lowered = 0  # messages lowered so far, for the benchmark's counters
         self.encoded = 0  # bytes encoded for fingerprints so far, likewise
 
-    def extend(self, view: Sequence[AgentMessage], seed: bytes) -> tuple[Transcript[Message], str]:
+    def extend(self, view: Transcript[AgentMessage], seed: bytes) -> tuple[Transcript[Message], str]:
         """The request's messages for ``view`` and the fingerprint of the whole request.
 
         ``seed`` is the digest of system prompt, tools and options.
         """
-        view = view if isinstance(view, Transcript) else self._shared(view)
         grown = view.extends(self._view) or not len(self._view)
         if not grown or not self._append(view.since(len(self._view))):
             self._rebuild(view)
@@ -64,14 +63,6 @@ class Lowering:
         if self._open:  # results are missing: this request is repaired, the next may complete them
             out = Transcript(repair_message_sequence(out.since(0)))
         return out, self._fingerprint(out, seed)
-
-    def _shared(self, view: Sequence[AgentMessage]) -> Transcript[AgentMessage]:
-        """``view`` as an extension of the last view where it is one."""
-        last = self._view
-        known = len(last)
-        if len(view) >= known and all(a is b for a, b in zip(last, view, strict=False)):
-            return last.extend(view[known:])
-        return Transcript(view)
 
     def _append(self, messages: Sequence[AgentMessage]) -> bool:
         """Lower messages that continue the view; False when they break the pairing."""
@@ -127,7 +118,7 @@ class Lowering:
         chain = self._chain if out is self._out else []
         value = chain[-1] if chain else seed
         for message in out.since(len(chain)):
-            data = _encode((message.role, message.content, message.tool_call_id, message.is_error))
+            data = _seen(message)
             self.encoded += len(data)
             value = digest(value + digest(data))
             chain.append(value)

@@ -366,22 +366,26 @@ def clean_block(block: Content) -> tuple[Content, int]:
         text = clean_text(block.text)
         return (block, 0) if text == block.text else (Text(text), 1)
     plain, replaced = clean_json(msgspec.to_builtins(block))
-    if not replaced and plain == msgspec.to_builtins(block):
-        return block, 0
-    cleaned: Content = msgspec.convert(plain, Content)
-    return cleaned, replaced
+    try:
+        cleaned: Content = msgspec.convert(plain, Content)
+    except msgspec.ValidationError as error:
+        raise TypeError(f"a {type(block).__name__} block is not valid: {error}") from error
+    return (block if cleaned == block else cleaned), replaced
 
 
 def clean_message(message: Message) -> Message:
-    """``message`` with each lone surrogate in its content replaced by U+FFFD.
+    """``message`` with its content as a log can hold it; lone surrogates become U+FFFD.
 
     Raises:
-        TypeError, ValueError: a block holds something that JSON does not have.
+        TypeError, ValueError: there is no such role, or a block holds what JSON does not have.
     """
-    blocks = [clean_block(block) for block in message.content]
-    if not any(replaced for _, replaced in blocks):
-        return message
-    return replace(message, content=tuple([block for block, _ in blocks]))
+    if message.role not in ("user", "assistant", "system", "tool"):
+        raise ValueError(f"no such role: {message.role!r}")
+    content = tuple([clean_block(block)[0] for block in message.content])
+    same = type(message.content) is tuple and all(
+        a is b for a, b in zip(content, message.content, strict=True)
+    )
+    return message if same else replace(message, content=content)
 
 
 def has_content(message: AgentMessage) -> bool:

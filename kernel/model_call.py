@@ -1,7 +1,8 @@
 """One reply of the model: project, announce, stream, retry, commit.
 
 ``ModelCall`` pumps the model's stream in a task of its own and enforces both timeouts;
-``ask_model`` performs the step: it pauses whenever the consumer is to see what was recorded. An attempt that fails leaves nothing in the transcript.
+``ask_model`` performs the step: it pauses whenever the consumer is to see what was recorded. An
+attempt that fails leaves nothing in the transcript; every attempt leaves its ``model_response``.
 
 Read with: ``retry.py``, ``projection.py``, ``reply.py``.
 """
@@ -14,6 +15,7 @@ import msgspec
 from .calls import settle_calls
 from .errors import (
     ContextOverflowError,
+    LogError,
     ModelError,
     ModelTimeoutError,
     PartialStreamError,
@@ -96,7 +98,7 @@ class ModelCall:
                     if not events:
                         run.wake.set()
                     if type(event) is StreamEnd:
-                        events.append(checked_end(event))
+                        events.append(_checked_end(event))
                         break
                     events.append(event)
                     if len(events) >= MAX_PENDING or self._chars > MAX_PENDING_CHARS:
@@ -171,6 +173,9 @@ async def ask_model(run: Run) -> None:
             if not call.finished:
                 await run.stop_jobs(run.limits.grace_s)
                 run.give_up()
+        except BaseException:
+            call.leave()
+            raise
         finally:
             run.watchdog.release()
         error = call.conclude()
@@ -201,17 +206,26 @@ async def ask_model(run: Run) -> None:
 async def _project(run: Run) -> tuple[ModelRequest, str]:
     """Choose the view, lower it and announce the call; the request and its fingerprint."""
     manager = run.config.context
-    projection = Projection(messages=run.state.messages)
     if manager is not None:
         caller = _caller(run)
         if run.outbox:
             await pull()  # a strategy may take its time
         try:
             view = run.state.messages
-            projection = await run.ask_host(lambda: manager.project(view, caller))
+            chosen = await run.ask_host(lambda: manager.project(view, caller))
+            return _announce(run, chosen)
+        except LogError:
+            raise
         except Exception as error:  # noqa: BLE001 (a strategy that fails must not end the run: the whole view is sent)
             run.warn("context", f"projection failed, the whole transcript is sent: {describe(error)}")
+    return _announce(run, Projection(messages=run.state.messages))
+
+
+def _announce(run: Run, projection: Projection) -> tuple[ModelRequest, str]:
+    """Record what the next call sees; the request and its fingerprint."""
     request, fact = run.projector.project(run.recorder, run.request, projection)
+    if not request.messages:
+        raise ValueError("the view is empty")
     run.record(fact)
     run.projector.recorded(fact)
     return request, fact.fingerprint
@@ -272,18 +286,28 @@ class _Attempt:
             self._discard("aborted")
             self._respond("canceled")
             return None
-        error = call.error
-        if error is None and end is None:
-            error = PartialStreamError(
+        if end is None:
+            error = call.error or PartialStreamError(
                 "model: the stream ended without its end event", text=self._builder.text
             )
-        if error is not None:
             self._discard(error_kind(error))
             self._respond(error_kind(error))
             return error
         self._commit()
         self._respond("")
+        if call.error is not None:  # the reply is whole: what failed is only the closing of its stream
+            run.warn(
+                "stream_close", f"the reply is complete, its stream did not close: {describe(call.error)}"
+            )
         return None
+
+    def leave(self) -> None:
+        """Account for a call that the consumer left, or that a fault of the kernel cut off."""
+        run = self._run
+        if run.recorder.run is run and not run.recorder.broken:
+            self.deliver()
+            self._discard("canceled")
+            self._respond("canceled")
 
     def _commit(self) -> None:
         run = self._run
@@ -327,7 +351,7 @@ def _shown(event: StreamEvent, run_id: str) -> Signal | None:
     return None
 
 
-def checked_end(end: StreamEnd) -> StreamEnd:
+def _checked_end(end: StreamEnd) -> StreamEnd:
     """An end event as a log can hold it.
 
     Raises:
@@ -376,23 +400,42 @@ async def _compact(run: Run, manager: ContextManager, reason: str) -> bool:
     try:
         view, caller = run.state.messages, _caller(run)
         compaction = await run.ask_host(lambda: manager.compact(view, reason, caller))
+        stored = tuple([run.recorder.store(message) for message in compaction.messages])
+        replaced = _replaced(run, compaction)
     except Exception as error:  # noqa: BLE001 (the run then fails by the overflow that this should have mended)
         run.warn("context", f"compaction failed: {describe(error)}")
-        compaction = Compaction(changed=False)
-    committed = compaction.changed and compaction.commit
-    run.record(
-        ContextCompacted(
-            committed=committed,
-            reason=reason,
-            tokens_before=compaction.tokens_before,
-            tokens_after=compaction.tokens_after,
-            messages_before=before,
-            messages_after=before,
-            messages=tuple([run.recorder.store(message) for message in compaction.messages]),
-            replaced=Replaced(first=compaction.first, last=compaction.last) if committed else None,
-        )
+        compaction, stored, replaced = Compaction(changed=False), (), None
+    fact = ContextCompacted(
+        committed=replaced is not None,
+        reason=reason,
+        tokens_before=compaction.tokens_before,
+        tokens_after=compaction.tokens_after,
+        messages_before=before,
+        messages_after=before,
+        messages=stored,
+        replaced=replaced,
     )
+    if replaced is not None:
+        ids = run.state.ids.since(0)
+        gone = ids.index(replaced.last) - ids.index(replaced.first) + 1
+        fact = msgspec.structs.replace(fact, messages_after=before - gone + len(stored))
+    run.record(fact)
     return compaction.changed
+
+
+def _replaced(run: Run, compaction: Compaction) -> Replaced | None:
+    """The committed range that a compaction stands for; None where it commits nothing.
+
+    Raises:
+        ValueError: the transcript has no such range.
+    """
+    if not (compaction.changed and compaction.commit):
+        return None
+    ids = run.state.ids.since(0)
+    first, last = compaction.first, compaction.last
+    if first not in ids or last not in ids or ids.index(first) > ids.index(last):
+        raise ValueError(f"a compaction replaces no range of the transcript (first={first!r}, last={last!r})")
+    return Replaced(first=first, last=last)
 
 
 def _caller(run: Run) -> CallModel:

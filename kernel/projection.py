@@ -99,8 +99,7 @@ class Projector:
         self, recorder: Recorder, config: RequestConfig, projection: Projection
     ) -> tuple[ModelRequest, ContextProjected]:
         """The request for a view, and the fact that announces it (not yet recorded)."""
-        given = projection.messages
-        view: Transcript[AgentMessage] = given if isinstance(given, Transcript) else Transcript(given)
+        view = self._as_transcript(projection.messages)
         base, keep, append = self._delta(recorder, view)
         messages, fingerprint = self.lowering.extend(view, config.seed)
         fact = ContextProjected(
@@ -139,17 +138,16 @@ class Projector:
         keep = shared_prefix(last.view, whole)
         return last.seq, keep, whole[keep:]
 
+    def _as_transcript(self, given: Sequence[AgentMessage]) -> Transcript[AgentMessage]:
+        """``given`` as a transcript, sharing with the last view what it has in common with it."""
+        if isinstance(given, Transcript):
+            return given
+        kept = shared_prefix(self._view, given)
+        return self._view.prefix(kept).extend(given[kept:])
+
     def _kept(self, view: Transcript[AgentMessage]) -> int:
         """How many messages ``view`` shares with the last view from its beginning."""
-        last = self._view
-        if view.extends(last):
-            return len(last)
-        kept = 0
-        for old, new in zip(last, view, strict=False):
-            if old is not new:
-                break
-            kept += 1
-        return kept
+        return len(self._view) if view.extends(self._view) else shared_prefix(self._view, view)
 
     def _references(
         self, recorder: Recorder, view: Transcript[AgentMessage], start: int
@@ -177,7 +175,7 @@ def shared_prefix(a: Sequence[object], b: Sequence[object]) -> int:
     """How many items two sequences have in common from their beginning."""
     count = 0
     for left, right in zip(a, b, strict=False):
-        if left != right:
+        if left is not right and left != right:
             break
         count += 1
     return count

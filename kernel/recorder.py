@@ -57,9 +57,11 @@ class Recorder:
         self.run: ActiveRun | None = None
         self.broken = False
         self._sub = 0
+        self._recording = False
+        self._later: deque[tuple[str, Stored]] = deque()  # queued from inside the log's append
 
     def record(self, fact: FactT) -> FactT:
-        """Make ``fact`` true: number it, append it to the log, fold it, have it yielded.
+        """Make ``fact`` true: number it, fold it, append it to the log, have it yielded.
 
         Raises:
             LogError: the log refused it; nothing changed, and nothing more may be recorded.
@@ -72,11 +74,17 @@ class Recorder:
                 force_setattr(fact, "run_id", run.id)
             folded = apply(state, fact)  # pure, and first: what cannot be folded must not be stored
             if self.log is not None:
-                self._append(self.log, fact)
+                self._recording = True
+                try:
+                    self._append(self.log, fact)
+                finally:
+                    self._recording = False
             self.state = folded
             self._sub = 0
             if run is not None:
                 run.outbox.append(fact)
+            while self._later:
+                self._queue(*self._later.popleft())
         return fact
 
     def _append(self, log: EventLog, fact: Fact) -> None:
@@ -107,21 +115,22 @@ class Recorder:
             run.outbox.extend(signals)
 
     def queue(self, lane: str, message: AgentMessage) -> None:
-        """Record that ``message`` waits in ``lane``, and let the run know."""
+        """Record that ``message`` waits in ``lane``, and let the run know.
+
+        Called from inside the log's ``append``, it takes effect right after the fact under way.
+        """
+        stored = self.store(message)
         with self.lock:
-            stored = self.store(message)
-            self.record(
-                QueueChanged(
-                    lane,
-                    "queued",
-                    (f"q{self.state.queue_count + 1}",),
-                    message=stored.message,
-                    app=stored.app,
-                )
-            )
-            run = self.run
-        if run is not None:
-            run.notice()
+            if self._recording:
+                self._later.append((lane, stored))
+            else:
+                self._queue(lane, stored)
+
+    def _queue(self, lane: str, stored: Stored) -> None:
+        id = f"q{self.state.queue_count + 1}"
+        self.record(QueueChanged(lane, "queued", (id,), message=stored.message, app=stored.app))
+        if self.run is not None:
+            self.run.notice()
 
     def store(self, message: AgentMessage) -> Stored:
         """``message`` as facts carry it.

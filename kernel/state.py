@@ -320,10 +320,15 @@ def _context_compacted(state: AgentState, fact: ContextCompacted) -> AgentState:
     first, last = ids.index(fact.replaced.first), ids.index(fact.replaced.last)
     new = [_numbered(stored, number) for number, stored in enumerate(fact.messages, state.message_count + 1)]
     new_ids = [f"m{state.message_count + number}" for number in range(1, len(new) + 1)]
+    messages = [*held[:first], *new, *held[last + 1 :]]
+    tail = ""
+    for message in messages:
+        tail = _tail(tail, message.to_message())
     return replace(
         state,
         seq=fact.seq,
-        messages=Transcript([*held[:first], *new, *held[last + 1 :]]),
+        tail=tail,
+        messages=Transcript(messages),
         ids=Transcript([*ids[:first], *new_ids, *ids[last + 1 :]]),
         message_count=state.message_count + len(new),
     )

@@ -103,7 +103,9 @@ def limit_reached(state: AgentState, limits: Limits) -> str:
 
 def _in_turn(state: AgentState, turn: Turn) -> Step:
     if not turn.reply_id:
-        return _PROMPTS if state.prompts or state.steering or state.taken else _ASK
+        if state.prompts or state.steering or state.taken:
+            return _PROMPTS
+        return _ASK if state.tail in ("user", "tool") else _CLOSE_TURN
     stages = [call.stage for call in turn.calls.values() if call.stage != "committed"]
     if not stages:
         return _CLOSE_TURN

@@ -35,6 +35,7 @@ from unspool.kernel import (
     MessageEnd,
     MessageStart,
     ModelRequest,
+    ModelResponse,
     RateLimitError,
     Retry,
     StopInfo,
@@ -227,8 +228,9 @@ async def play(scenario: Scenario) -> Played:
     """Run the scenario and check the laws at every event and at the end."""
     living = tasks_living()
     clock, watch, abort, inbox = FakeClock(1000.0), Watch(), Abort(), Inbox()
+    model = WatchedModel(scenario.script, clock, watch)
     config = LoopConfig(
-        model=WatchedModel(scenario.script, clock, watch),
+        model=model,
         limits=Limits(turns=scenario.turns, tool_calls=scenario.tool_calls, concurrency=scenario.concurrency),
         retry=Retry(attempts=scenario.attempts, idle_s=10, call_s=100),
         hooks=hooks(scenario, clock),
@@ -256,6 +258,9 @@ async def play(scenario: Scenario) -> Played:
     await settle()
     assert tasks_living() == living, "a task outlived the run"
     assert watch.violations == []
+    answered = sum(isinstance(fact, ModelResponse) for fact in watch.log.facts)
+    projected = sum(isinstance(fact, ContextProjected) for fact in watch.log.facts)
+    assert len(model.requests) <= answered <= projected, "a model call without its response"
     check_log(watch.log.facts)
     if drained:
         check_balance(events)
