@@ -18,6 +18,7 @@ from fakes import FakeModel, Play, deltas, noop, noop_body, sleep_body, sleeper,
 from laps import Job, best, calibration, import_time, lap, peak_kb, scaled
 
 from unspool.kernel import AgentContext, EventLog, Limits, LoopConfig, Tool, agent_loop
+from unspool.kernel.spawn import current_backend
 from unspool.trajectory.memory import MemoryLog
 
 Figures = dict[str, float]
@@ -88,6 +89,35 @@ def growth_within(count: int, laps: int) -> float:
     return last / first
 
 
+def call_of_many(count: int, laps: int) -> Figures:
+    """µs for a call of a reply with ``count`` calls."""
+    jobs: dict[str, Job] = {
+        "ours": lambda: ours(tool_turns(1, calls=count)),
+        "logged": lambda: ours(tool_turns(1, calls=count), log=MemoryLog()),
+        "bare": lambda: bare(tool_turns(1, calls=count)),
+    }
+    return scaled(best(jobs, laps), 1e6 / count)
+
+
+async def two_tasks(turns: int) -> None:
+    """What a turn cannot do without: a task that pumps the model, one that runs the tool, each waking the loop."""
+    backend = current_backend()
+    wake = backend.waker()
+
+    async def task() -> None:
+        wake.set()
+
+    for _ in range(2 * turns):
+        backend.spawn(task)
+        await wake.wait()
+
+
+def tasks_alone(laps: int, turns: int = 2000) -> Figures:
+    """µs for the two tasks of a turn and nothing else, beside the whole bare turn."""
+    jobs: dict[str, Job] = {"ours": lambda: two_tasks(turns), "bare": lambda: bare(tool_turns(turns))}
+    return scaled(best(jobs, laps), 1e6 / turns)
+
+
 def per_delta(awaiting: bool, laps: int, count: int = 5000) -> Figures:
     """µs for a text delta."""
     jobs: dict[str, Job] = {
@@ -134,6 +164,8 @@ def measure(quick: bool) -> dict[str, Any]:
     crowd = many_agents(agents)
     rows: Rows = {"plain run, µs": plain_runs(laps)}
     rows |= {f"turn with one tool, of {n}, µs": turns(n, turn_laps(n, laps)) for n in sizes}
+    rows |= {f"call of one reply, of {n}, µs": call_of_many(n, laps) for n in (10, 1000)}
+    rows["two tasks of a turn alone, µs"] = tasks_alone(laps)
     rows["delta, batching source, µs"] = per_delta(False, laps)
     rows["delta, awaiting source, µs"] = per_delta(True, laps)
     rows["50 parallel tools of 10 ms, wall ms"] = parallel(laps)
@@ -176,6 +208,8 @@ def targets(rows: Rows, growth: dict[int, float], counted: dict[int, Figures], a
         for n in sizes[1:]:
             grown = rows[turn(n)][name] / rows[turn(10)][name]
             found.append((f"turn of {n}, × of 10{', with log' * (name == 'logged')}", grown, 1.3))
+    calls = [rows[f"call of one reply, of {n}, µs"]["ours"] for n in (10, 1000)]
+    found.append(("call of a reply of 1000, × of 10", calls[1] / calls[0], 1.3))
     found += [(f"last tenth of {n}, × first tenth", times, 1.3) for n, times in growth.items()]
     found.append(("delta, batching, × bare", ratio("delta, batching source, µs"), 3.0))
     found.append(("delta, awaiting, × bare", ratio("delta, awaiting source, µs"), 3.0))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from .json_edge import canonical_bytes
 from .messages import Content, Message, ToolCall
 from .transcript import Seen
 
@@ -37,29 +38,42 @@ def settle_calls(reply: Message, seen: Seen) -> Settled:
         return Settled(_with_calls(reply, ()), ())
     kept: list[ToolCall] = []
     duplicates: list[ToolCall] = []
+    known: set[tuple[object, ...]] = set()
     for call in calls:
-        replayed = bool(call.id) and any(_same(call, other) for other in kept)
+        replayed = bool(call.id) and _content_of(call) in known
         (duplicates if replayed else kept).append(call)
-    used: set[str] = set()
+        known.add(_content_of(call))
+    ids = _FreeIds(seen)
     settled: list[ToolCall] = []
     for position, call in enumerate(kept):
-        id = _free_id(call.id or f"call_{reply.id}_{position}", seen, used)
-        used.add(id)
+        id = ids.take(call.id or f"call_{reply.id}_{position}")
         settled.append(call if id == call.id else replace(call, id=id))
     if not duplicates and all(a is b for a, b in zip(calls, settled, strict=True)):
         return Settled(reply, ())
     return Settled(_with_calls(reply, tuple(settled), tuple(kept)), tuple(duplicates))
 
 
-def _same(a: ToolCall, b: ToolCall) -> bool:
-    return a.id == b.id and a.name == b.name and a.args == b.args and a.args_text == b.args_text
+def _content_of(call: ToolCall) -> tuple[object, ...]:
+    """What two calls have in common when one is a replay of the other."""
+    return call.id, call.name, canonical_bytes(call.args), call.args_text
 
 
-def _free_id(wanted: str, seen: Seen, used: set[str]) -> str:
-    id, number = wanted, 2
-    while id in used or id in seen:
-        id, number = f"{wanted}~{number}", number + 1
-    return id
+class _FreeIds:
+    """Ids that no call of the session has; each is given once."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._used: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the last one tried for each id that is wanted again
+
+    def take(self, wanted: str) -> str:
+        id, number = wanted, self._numbers.get(wanted, 1)
+        while id in self._used or id in self._seen:
+            number += 1
+            id = f"{wanted}~{number}"
+        self._numbers[wanted] = number
+        self._used.add(id)
+        return id
 
 
 def _with_calls(
@@ -67,10 +81,12 @@ def _with_calls(
 ) -> Message:
     """The reply with ``originals`` replaced by ``settled``, one each, and all other calls left out."""
     content: list[Content] = []
-    left = list(zip(originals, settled, strict=True))
+    pairs = zip(originals, settled, strict=True)
+    original, new = next(pairs, (None, None))
     for block in reply.content:
         if type(block) is not ToolCall:
             content.append(block)
-        elif left and block is left[0][0]:
-            content.append(left.pop(0)[1])
+        elif block is original and new is not None:
+            content.append(new)
+            original, new = next(pairs, (None, None))
     return replace(reply, content=tuple(content))

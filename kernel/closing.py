@@ -8,12 +8,12 @@ Read with: ``tool_batch.py``, ``loop.py``.
 
 from msgspec.structs import replace
 
+from .call_states import CallState
 from .errors import HookError, LimitError, MaxTurnsError, describe
 from .events import AgentEnd, MessageEnd, MessageStart, ToolExecEnd, ToolExecStart, TurnEnd
 from .json_edge import clean_text
 from .messages import Message, Text
 from .run import Run
-from .state import CallState
 from .tool_call import LIMIT_REACHED, NOT_STARTED, Execution, Outcome
 
 
@@ -57,14 +57,7 @@ def end_execution(run: Run, execution: Execution, outcome: Outcome) -> None:
 
 def commit_results(run: Run) -> None:
     """Commit results in call order, as far as all earlier ones are in."""
-    turn = run.state.turn
-    if turn is None:
-        return
-    for state in turn.calls.values():
-        if state.stage == "committed":
-            continue
-        if state.stage != "ended":
-            return
+    while (turn := run.state.turn) and (state := turn.calls.next) and state.stage == "ended":
         id = run.next_id()
         call = state.call
         run.recorder.signal((MessageStart("tool", id, run_id=run.id),))
@@ -140,7 +133,7 @@ def _close_calls(run: Run, reason: str) -> None:
     if turn is None or reason == "paused":
         return
     not_run = NOT_STARTED if reason != "max_tool_calls" else LIMIT_REACHED
-    for state in list(turn.calls.values()):
+    for state in turn.calls.uncommitted:
         execution = run.executions.pop(state.call.id, None)
         if state.stage in ("ended", "committed"):
             continue

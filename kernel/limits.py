@@ -43,8 +43,8 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How patient a model call is.
 
     ``attempts`` are tries after the first failure; 0 never retries. ``base_s`` doubles up to
-    ``max_s``. ``idle_s`` bounds silence of the server, ``call_s`` one attempt as a whole; None
-    waits for ever.
+    ``max_s``. ``idle_s`` bounds silence of the server, ``call_s`` one attempt as a whole, without
+    the time in which a full buffer waits for the consumer; None waits for ever.
     """
 
     attempts: int = 3

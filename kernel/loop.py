@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from .closing import record_end, wind_down
 from .config import AgentContext, BeforeTurn, LoopConfig, StopGuard, StopInfo, StopVerdict, TurnInfo
 from .errors import ContinueError, HookError, LogError, StopGuardError, describe
-from .events import AgentStart, ConfigChanged, Event, QueueChanged, TurnEnd, TurnStart
+from .events import AgentStart, ConfigChanged, Event, QueueChanged, Stored, TurnEnd, TurnStart
 from .json_edge import clean_text
 from .messages import AgentMessage, has_content, user_message
 from .model_call import ask_model
@@ -83,17 +83,16 @@ def _stream(
 ) -> EventStream:
     toolbox = Toolbox(context.tools)
     recorder = Recorder(context.state, log=config.log, clock=config.clock, codec=config.codec)
-    for prompt in prompts:
-        recorder.store(prompt)  # one that cannot be stored is refused here, before anything happens
+    stored = [recorder.store(prompt) for prompt in prompts]  # refused here, before anything happens
     projector = Projector()
-    events = _run(recorder, prompts, cause, context, config, toolbox, projector)
+    events = _run(recorder, stored, cause, context, config, toolbox, projector)
     seeds = 0 if context.state is not None else len(context.messages)
     return EventStream(recorder, projector.lowering, events, recorder.state.message_count + seeds)
 
 
 async def _run(
     recorder: Recorder,
-    prompts: list[AgentMessage],
+    prompts: list[Stored],
     cause: str,
     context: AgentContext,
     config: LoopConfig,
@@ -170,7 +169,7 @@ def _open(
     return Run(recorder, current_backend(), config, context, toolbox, request, projector)
 
 
-def _begin(run: Run, prompts: list[AgentMessage], cause: str) -> None:
+def _begin(run: Run, prompts: list[Stored], cause: str) -> None:
     """Record the start, queue the prompts, and listen to the outside from here on."""
     recorder, config, request = run.recorder, run.config, run.request
     seeds = run.context.messages if run.context.state is None else ()
@@ -190,7 +189,7 @@ def _begin(run: Run, prompts: list[AgentMessage], cause: str) -> None:
         )
     )
     for prompt in prompts:
-        recorder.queue("prompt", prompt)
+        recorder.queue_stored("prompt", prompt)
     if config.inbox is not None:
         config.inbox.bind(recorder)
     if config.abort is not None:

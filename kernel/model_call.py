@@ -69,7 +69,7 @@ class ModelCall:
     """A model's stream, pumped by a task; ``events`` are those the consumer has not seen."""
 
     __slots__ = (
-        "_chars", "_job", "_model", "_now", "_request", "_retry", "_room", "_run", "_waiting_since",
+        "_chars", "_held_s", "_held_since", "_job", "_model", "_now", "_request", "_retry", "_room", "_run", "_waiting_since",
         "error", "events", "finished", "first_token_s", "started_at",
     )  # fmt: skip
 
@@ -85,6 +85,8 @@ class ModelCall:
         self._request = request
         self._retry = retry
         self._waiting_since: float | None = self.started_at
+        self._held_s = 0.0  # how long the consumer kept the stream waiting
+        self._held_since: float | None = None
         self._chars = 0
         self._room: Waker | None = None  # made when the pump first has to pause
         self._job = run.spawn(self._pump)
@@ -104,7 +106,10 @@ class ModelCall:
                     if len(events) >= MAX_PENDING or self._chars > MAX_PENDING_CHARS:
                         self._waiting_since = None
                         self._room = self._room or run.backend.waker()
+                        self._held_since = held_since = now()
                         await self._room.wait()
+                        self._held_s += now() - held_since
+                        self._held_since = None
                     self._waiting_since = now()
                     if type(event) is TextDelta:
                         self._chars += len(event.text)
@@ -135,15 +140,20 @@ class ModelCall:
         idle = None if retry.idle_s is None else retry.idle_s - (now - since if since is not None else 0.0)
         if retry.call_s is None:
             return idle
-        whole = retry.call_s - (now - self.started_at)
+        whole = retry.call_s - self._spent(now)
         return whole if idle is None else min(idle, whole)
+
+    def _spent(self, now: float) -> float:
+        """Seconds the call has taken, without those in which it waited for the consumer."""
+        until = now if self._held_since is None else self._held_since
+        return until - self.started_at - self._held_s
 
     def time_out(self) -> None:
         """End the call: which of its times was up is in the error."""
         if self.finished:
             return
         retry = self._retry
-        if retry.call_s is not None and self._now() - self.started_at >= retry.call_s:
+        if retry.call_s is not None and self._spent(self._now()) >= retry.call_s:
             self.error = ModelTimeoutError("model: the call took too long", limit_s=retry.call_s)
         else:
             self.error = StreamIdleError("model: no data from the server", limit_s=retry.idle_s)

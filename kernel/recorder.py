@@ -119,7 +119,10 @@ class Recorder:
 
         Called from inside the log's ``append``, it takes effect right after the fact under way.
         """
-        stored = self.store(message)
+        self.queue_stored(lane, self.store(message))
+
+    def queue_stored(self, lane: str, stored: Stored) -> None:
+        """See ``queue``; for a message that ``store`` has already made ready."""
         with self.lock:
             if self._recording:
                 self._later.append((lane, stored))

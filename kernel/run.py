@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from .config import AgentContext, LoopConfig
 from .errors import AgentError, HookError, LogError, describe, error_kind
-from .events import ErrorEvent, Event, MessageEnd, MessageStart
+from .events import ErrorEvent, Event, MessageEnd, MessageStart, Stored
 from .json_edge import plain_json
 from .limits import Limits
-from .messages import AgentMessage
+from .messages import AgentMessage, Message
 from .ports import Clock
 from .projection import Projector, RequestConfig
 from .pull import pull
@@ -139,7 +139,10 @@ class Run:
     def commit(self, message: AgentMessage, *, queue_id: str = "", cause: str = "") -> str:
         """Put a message into the transcript; returns its id."""
         id = self.next_id()
-        stored = self.recorder.store(message)
+        if queue_id and type(message) is Message:
+            stored = Stored(message=message)  # made ready when it was queued
+        else:
+            stored = self.recorder.store(message)
         lowered = stored.message
         if lowered is not None:
             lowered = replace(lowered, id=id, timestamp=lowered.timestamp or self.clock.time())
@@ -160,7 +163,7 @@ class Run:
     def spawn(self, fn: Callable[[], Coroutine[Any, Any, None]]) -> Job:
         """Start a task this run owns."""
         jobs = self.jobs
-        if len(jobs) >= 16:
+        if len(jobs) >= 3:
             self.jobs = jobs = [job for job in jobs if not job.done]
         job = self.backend.spawn(fn)
         jobs.append(job)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from .call_states import NO_CALLS, CallState, CallStates, call_states
 from .codec import transcript_entry
 from .events import (
     AgentEnd,
@@ -34,7 +35,7 @@ from .events import (
     TurnStart,
 )
 from .limits import Limits
-from .messages import AgentMessage, Content, Message, ToolCall, Usage
+from .messages import AgentMessage, Message, ToolCall, Usage
 from .sequence import without_blanks
 from .transcript import Seen, Transcript
 
@@ -42,27 +43,12 @@ SKIPPED_OUTCOMES: Final = frozenset({"denied", "skipped", "cancelled", "disabled
 FAILED_OUTCOMES: Final = frozenset({"error", "invalid", "unknown_tool", "unknown"})
 
 
-class CallState(Struct, frozen=True, gc=False):
-    """Where one call of the open turn stands.
-
-    ``stage``: requested, waiting (for approval), started, dispatched, ended, committed.
-    """
-
-    call: ToolCall
-    stage: str = "requested"
-    approved: bool = False
-    declined: bool = False
-    args: dict[str, Any] | None = None
-    outcome: str = ""
-    content: tuple[Content, ...] = ()
-
-
 class Turn(Struct, frozen=True, gc=False):
     """The open turn: its reply, if it is in, and the calls of that reply in order."""
 
     index: int
     reply_id: str = ""
-    calls: dict[str, CallState] = {}
+    calls: CallStates = NO_CALLS
 
 
 class Queued(Struct, frozen=True, gc=False):
@@ -136,7 +122,7 @@ class AgentState(Struct, frozen=True, kw_only=True, gc=False):
         turn = self.turn
         if turn is None:
             return ()
-        return tuple(c.call for c in turn.calls.values() if c.stage not in ("ended", "committed"))
+        return tuple([c.call for c in turn.calls.uncommitted if c.stage not in ("ended", "committed")])
 
 
 def fold(facts: Iterable[Fact], state: AgentState | None = None) -> AgentState:
@@ -232,7 +218,7 @@ def _message_end(state: AgentState, fact: MessageEnd) -> AgentState:
             return _tool_result(state, fact, message)
     taken = state.taken
     if fact.queue_id:
-        taken = tuple([queued for queued in taken if queued.id != fact.queue_id])
+        taken = _without(taken, fact.queue_id)
     return replace(
         state,
         seq=fact.seq,
@@ -245,6 +231,12 @@ def _message_end(state: AgentState, fact: MessageEnd) -> AgentState:
         recoveries=state.recoveries + (fact.cause == "length_recovery"),
         terminal=False,
     )
+
+
+def _without(queue: tuple[Queued, ...], id: str) -> tuple[Queued, ...]:
+    if queue and queue[0].id == id:  # messages are delivered in order
+        return queue[1:]
+    return tuple([queued for queued in queue if queued.id != id])
 
 
 def _reply(state: AgentState, fact: MessageEnd, message: Message) -> AgentState:
@@ -269,7 +261,7 @@ def _reply(state: AgentState, fact: MessageEnd, message: Message) -> AgentState:
         messages=messages,
         ids=ids,
         message_count=state.message_count + 1,
-        turn=Turn(turn.index, fact.id, {call.id: CallState(call) for call in calls}),
+        turn=Turn(turn.index, fact.id, call_states([CallState(call) for call in calls])),
         turns=state.turns + 1,
         seen_calls=seen,
         tail=tail,
@@ -297,11 +289,10 @@ def _tool_result(state: AgentState, fact: MessageEnd, message: Message) -> Agent
 
 def _with_call(turn: Turn | None, call_id: str, **changes: Any) -> Turn | None:
     """The turn with one call changed; unchanged where it has no such call."""
-    if turn is None or call_id not in turn.calls:
-        return turn
-    calls = dict(turn.calls)
-    calls[call_id] = replace(calls[call_id], **changes)
-    return Turn(turn.index, turn.reply_id, calls)
+    if turn is None:
+        return None
+    calls = turn.calls.change(call_id, **changes)
+    return turn if calls is turn.calls else Turn(turn.index, turn.reply_id, calls)
 
 
 def _context_projected(state: AgentState, fact: ContextProjected) -> AgentState:

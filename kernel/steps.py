@@ -97,7 +97,7 @@ def limit_reached(state: AgentState, limits: Limits) -> str:
         return "budget"
     if limits.tool_calls is None or state.dispatches < limits.tool_calls or state.turn is None:
         return ""
-    wanted = (call.stage in ("requested", "started", "waiting") for call in state.turn.calls.values())
+    wanted = (call.stage in ("requested", "started", "waiting") for call in state.turn.calls.uncommitted)
     return "max_tool_calls" if any(wanted) else ""
 
 
@@ -106,11 +106,10 @@ def _in_turn(state: AgentState, turn: Turn) -> Step:
         if state.prompts or state.steering or state.taken:
             return _PROMPTS
         return _ASK if state.tail in ("user", "tool") else _CLOSE_TURN
-    stages = [call.stage for call in turn.calls.values() if call.stage != "committed"]
-    if not stages:
+    if turn.calls.committed == len(turn.calls):
         return _CLOSE_TURN
-    undecided = [stage for stage in stages if stage != "ended"]
-    return _PAUSE if undecided and undecided[0] == "waiting" else _RUN_TOOLS
+    undecided = (call.stage for call in turn.calls.uncommitted if call.stage not in ("ended", "committed"))
+    return _PAUSE if next(undecided, "") == "waiting" else _RUN_TOOLS
 
 
 def _between_turns(state: AgentState, limits: Limits) -> Step:

@@ -23,8 +23,8 @@ OutT = TypeVar("OutT")
 class RunResult(Generic[OutT]):
     """What a run came to.
 
-    ``messages`` are those the run committed, whatever its end. ``text`` is that of its last reply.
-    ``pending`` are calls that wait for approval.
+    ``messages`` are those the run committed, whatever its end. ``text`` is that of its last reply;
+    the marker that an abort leaves is none. ``pending`` are calls that wait for approval.
     """
 
     output: OutT
@@ -109,8 +109,7 @@ class EventStream(AsyncGenerator[Event, None]):
             pass
         state = self.state
         messages = _since(state, self._first)
-        replies = [message for message in messages if message.role == "assistant"]
-        text = replies[-1].text if replies else ""
+        text = next((message.text for message in reversed(messages) if _is_reply(message)), "")
         error = state.last_error if state.failed else None
         return RunResult(
             output=text,
@@ -118,10 +117,14 @@ class EventStream(AsyncGenerator[Event, None]):
             messages=messages,
             usage=state.run_usage,
             end_reason=state.end_reason,
-            error_kind=error.kind if error else "",
+            error_kind=error.kind if error else state.failed,
             error=error.message if error else "",
             pending=state.pending_calls if state.end_reason == "paused" else (),
         )
+
+
+def _is_reply(message: AgentMessage) -> bool:
+    return message.role == "assistant" and getattr(message, "stop_reason", None) != "aborted"
 
 
 def _since(state: AgentState, first: int) -> Transcript[AgentMessage]:

@@ -11,12 +11,12 @@ Read with: ``tool_call.py``, ``closing.py`` (calls that will not run).
 
 from collections import deque
 
+from .call_states import CallState
 from .closing import announce, commit_results, end_execution, end_unrun
 from .events import ToolExecDispatch, ToolExecUpdate
 from .json_edge import plain_json
 from .pull import pull
 from .run import Run
-from .state import CallState
 from .steps import limit_reached
 from .tool_call import SKIPPED, UNKNOWN, Execution, Refusal, refusal
 
@@ -58,7 +58,7 @@ class _Batch:
         """Look at where each call stands; one that was dispatched when an earlier process died ends:
         nobody knows its effect."""
         turn = self.run.state.turn
-        calls = turn.calls.values() if turn is not None else ()
+        calls = turn.calls.uncommitted if turn is not None else ()
         settled = False
         for state in calls:
             if state.stage in ("requested", "started"):
@@ -66,8 +66,8 @@ class _Batch:
             elif state.stage == "dispatched":
                 end_unrun(self.run, state, "unknown", UNKNOWN)
                 settled = True
-            else:
-                settled = settled or state.stage == "ended"
+            elif state.stage == "ended":
+                settled = True
         if settled:
             commit_results(self.run)
 
@@ -137,17 +137,14 @@ class _Batch:
 
     def has_news(self) -> bool:
         """Whether a call ended, progressed, or something outside is to be told."""
-        return bool(self.run.outbox) or any(
-            e.outcome is not None or e.progress is not None for e in self.running.values()
-        )
+        return bool(self.run.outbox) or any(e.has_news for e in self.running.values())
 
     def collect(self) -> bool:
         """Record what ended and what progressed; whether a fatal error ends the batch."""
         run, fatal = self.run, None
         for execution in list(self.running.values()):
-            if execution.progress is not None:
-                summary, payload = execution.progress
-                execution.progress = None
+            if (progress := execution.take_progress()) is not None:
+                summary, payload = progress
                 update = ToolExecUpdate(
                     execution.call.id, "progress", summary, plain_json(payload), run_id=run.id
                 )

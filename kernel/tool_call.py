@@ -7,6 +7,7 @@ only ``FatalToolError`` goes further.
 Read with: ``tool_batch.py`` (when calls start), ``toolbox.py``.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, get_args
 
@@ -14,7 +15,7 @@ import msgspec
 
 from .errors import CANCELED, FatalToolError, ToolError, describe, error_kind
 from .json_edge import clean_json, clean_text, copy_json, encode_text
-from .messages import Content, Text, ToolCall, clean_block
+from .messages import Content, Document, Image, Text, ToolCall, ToolReference, clean_block
 from .ports import JSON, Clock, ToolResult
 from .run import Run
 from .spawn import Job
@@ -22,6 +23,7 @@ from .toolbox import ResolvedTool
 
 Blocks: TypeAlias = tuple[Content, ...]
 _CONTENT_TYPES = get_args(Content)
+_RESULT_TYPES = (Text, Image, Document, ToolReference)  # what a result may hold
 MAX_LISTED = 64  # names of tools, and characters of a name, that a message repeats
 
 
@@ -110,8 +112,7 @@ class CallContext:
     def progress(self, summary: str = "", /, **payload: Any) -> None:
         """See ``ToolContext.progress``."""
         execution = self._execution
-        if execution.outcome is None:
-            execution.progress = (clean_text(summary), payload)
+        if execution.outcome is None and execution.report(clean_text(summary), payload):
             self._run.poke()
 
 
@@ -119,7 +120,9 @@ class Execution:
     """A call under way; ``outcome`` is set when it is over."""
 
     __slots__ = (
-        "_context",
+        "_key",
+        "_progress",
+        "_reported",
         "_run",
         "_stop_timer",
         "abandoned",
@@ -129,7 +132,6 @@ class Execution:
         "interrupted",
         "job",
         "outcome",
-        "progress",
         "safe",
         "started_at",
         "timed_out",
@@ -141,7 +143,8 @@ class Execution:
         self.tool = tool
         self.safe = tool.is_safe(call.args)
         self.outcome: Outcome | None = None
-        self.progress: tuple[str, dict[str, Any]] | None = None
+        self._progress: deque[tuple[str, dict[str, Any]]] = deque(maxlen=1)
+        self._reported = False
         self.abandoned = False
         self.began = False
         self.cancelled = False
@@ -150,8 +153,24 @@ class Execution:
         self.started_at = run.clock.monotonic()
         self._stop_timer: Callable[[], None] = _nothing
         self._run = run
-        self._context = CallContext(run, self, key)
+        self._key = key
         self.job: Job | None = None
+
+    def report(self, summary: str, payload: dict[str, Any]) -> bool:
+        """Keep the newest progress; whether the generator is still to be told. Any thread."""
+        self._progress.append((summary, payload))
+        told, self._reported = self._reported, True
+        return not told
+
+    def take_progress(self) -> tuple[str, dict[str, Any]] | None:
+        """The newest progress, once."""
+        self._reported = False  # before it is taken: what comes from now on tells again
+        return self._progress.popleft() if self._progress else None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether it ended or progressed."""
+        return self.outcome is not None or bool(self._progress)
 
     def skip(self) -> None:
         """Do not run: a message came in between the announcement and the start."""
@@ -202,9 +221,10 @@ class Execution:
         limit_s = self.tool.spec.timeout_s
         if limit_s is not None:
             self._stop_timer = self._run.clock.call_later(limit_s, self._time_out)
+        context = CallContext(self._run, self, self._key)  # kept nowhere: the two would hold each other
         outcome = None
         try:
-            outcome = self._convert(await self.tool.tool.execute(copy_json(self.call.args), self._context))
+            outcome = self._convert(await self.tool.tool.execute(copy_json(self.call.args), context))
         except BaseException as error:  # noqa: BLE001 (whatever a tool raises is an answer to the model; no task may end in an exception)
             outcome = self._failed(error)
         finally:
@@ -291,6 +311,9 @@ def to_content(result: object) -> tuple[Blocks, dict[str, Any], bool, int]:
         return (Text(_decode(bytes(result))),), {}, False, 0
     given = _blocks(result)
     if given:
+        wrong = [type(block).__name__ for block in given if not isinstance(block, _RESULT_TYPES)]
+        if wrong:
+            raise TypeError(f"a result holds text, images, documents and tool references, no {wrong[0]}")
         blocks = [clean_block(block) for block in given]
         return tuple([block for block, _ in blocks]), {}, False, sum([n for _, n in blocks])
     if result is None:

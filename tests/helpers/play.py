@@ -4,7 +4,6 @@ A test says what the model answers and what happens outside at which event or se
 fake one. After each run the facts must fold into the state, and every pair must be balanced.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,14 +18,11 @@ from unspool.kernel import (
     AgentContext,
     AgentEnd,
     AgentMessage,
-    AgentStart,
     AgentState,
     CallOptions,
     ChatModel,
     Codec,
-    ContextCompacted,
     ContextManager,
-    ContextProjected,
     ErrorEvent,
     Event,
     Fact,
@@ -37,30 +33,21 @@ from unspool.kernel import (
     LogError,
     LoopConfig,
     Message,
-    MessageDiscarded,
     MessageEnd,
-    MessageStart,
-    MessageUpdate,
     ModelRequest,
-    ModelResponse,
-    QueueChanged,
     Retry,
     RetryEvent,
     RunResult,
     Tool,
     ToolContext,
-    ToolExecDispatch,
     ToolExecEnd,
-    ToolExecStart,
-    ToolExecUpdate,
-    TurnEnd,
-    TurnStart,
     agent_loop,
     agent_loop_continue,
     fold,
 )
 from unspool.kernel.clock import SystemClock
 from unspool.kernel.function_tool import RawTool, raw_tool
+from unspool.kernel.trace import line, trace
 from unspool.llm.scripted import ScriptedModel
 from unspool.trajectory.memory import MemoryLog
 
@@ -119,7 +106,7 @@ class Played:
     @property
     def trace(self) -> str:
         """All events, one a line."""
-        return "\n".join(line(event) for event in self.events)
+        return trace(self.events)
 
     @property
     def brief(self) -> list[str]:
@@ -175,14 +162,18 @@ class Player:
         tools: Sequence[Tool] = (),
         on: Mapping[str, Act] | None = None,
         at: Mapping[float, Act] | None = None,
+        away: Mapping[str, float] | None = None,
         **settings: Any,
     ) -> Played:
         """Play ``script``; ``on`` acts at the first event whose line begins so, ``at`` at a second.
 
+        ``away`` says how many seconds the consumer stays away after such an event.
+
         ``prompt=None`` continues. Further settings are those of ``_play``.
         """
         return anyio.run(
-            partial(self._play, script, prompt, tools, on or {}, at or {}, **settings), backend=self.backend
+            partial(self._play, script, prompt, tools, on or {}, at or {}, away or {}, **settings),
+            backend=self.backend,
         )
 
     async def _play(
@@ -192,6 +183,7 @@ class Player:
         tools: Sequence[Tool],
         on: Mapping[str, Act],
         at: Mapping[float, Act],
+        away: Mapping[str, float],
         *,
         model: ChatModel | None = None,
         messages: Sequence[AgentMessage] = (),
@@ -238,7 +230,7 @@ class Player:
             else agent_loop(prompt, given, loop_config)
         )
         played = Played([], log.facts, AgentState(), getattr(model or scripted, "requests", []), 0.0)
-        waiting = dict(on)
+        waiting, absences = dict(on), dict(away)
         with anyio.move_on_after(5) as hang:
             try:
                 async for event in run:
@@ -246,6 +238,8 @@ class Player:
                     shown_as = line(event)
                     for start in [start for start in waiting if shown_as.startswith(start)]:
                         waiting.pop(start)(outside)
+                    for start in [start for start in absences if shown_as.startswith(start)]:
+                        await clock.sleep(absences.pop(start))
                 played.result = await run.result()
             except LogError as error:
                 played.error = error
@@ -324,11 +318,6 @@ def lines(text: str) -> str:
     return "\n".join(" ".join(row.split()) for row in text.splitlines() if row.strip())
 
 
-def line(event: Event) -> str:
-    """One event as one line: its tag and what tells it from others of its kind."""
-    return " ".join(f"{type(event).__struct_config__.tag} {_detail(event)}".split())
-
-
 def role_of(fact: MessageEnd) -> str:
     return fact.message.role if fact.message else "custom"
 
@@ -338,61 +327,6 @@ def shown(message: Message) -> str:
     calls = " ".join(f"{call.name}#{call.id}" for call in message.tool_calls)
     name = f"tool {message.tool_call_id}" if message.role == "tool" else message.role
     return " ".join(f"{name}: {message.text} {calls}".split())
-
-
-def _detail(event: Event) -> str:
-    match event:
-        case AgentStart():
-            return event.cause
-        case TurnStart() | TurnEnd():
-            return str(event.index)
-        case QueueChanged():
-            text = repr(event.message.text) if event.message else ""
-            return f"[{event.lane}] {event.action} {text}"
-        case MessageStart():
-            return event.role
-        case MessageUpdate():
-            return f"{event.kind} {event.delta!r}"
-        case MessageDiscarded():
-            return event.reason
-        case MessageEnd():
-            return _message(event)
-        case ContextProjected():
-            return f"{event.messages} messages"
-        case ContextCompacted():
-            return f"{event.reason} {'committed' if event.committed else 'not committed'}"
-        case ModelResponse():
-            outcome = event.error_kind or event.stop_reason
-            return f"{outcome}, attempt {event.attempt}"
-        case RetryEvent():
-            return f"{event.attempt}/{event.limit} in {event.delay_s:g} s: {event.error_kind}"
-        case ToolExecStart():
-            return f"{event.call_id} {event.tool}({json.dumps(event.args)})"
-        case ToolExecDispatch():
-            return event.call_id
-        case ToolExecUpdate():
-            return f"{event.call_id} {event.kind} {event.summary!r}"
-        case ToolExecEnd():
-            text = "".join(getattr(block, "text", "") for block in event.content)
-            return f"{event.call_id} {event.outcome}: {text}"
-        case ErrorEvent():
-            return f"{'' if event.fatal else 'warning '}{event.kind}: {event.message}"
-        case AgentEnd():
-            return event.reason
-        case _:
-            return ""
-
-
-def _message(event: MessageEnd) -> str:
-    message = event.message
-    if message is None:
-        return "custom"
-    if message.role == "tool":
-        return f"tool {message.tool_call_id}"
-    calls = " ".join(f"{call.name}#{call.id}" for call in message.tool_calls)
-    failed = message.stop_reason if message.failed else ""
-    cause = f"({event.cause})" if event.cause else ""
-    return f"{message.role} {message.text!r} {calls} {failed} {cause}"
 
 
 def without_ids(message: Message) -> Message:

@@ -3,7 +3,8 @@
 import pytest
 
 from unspool.kernel import AgentState, Cost, Limits, ToolCall, Usage, next_step, user_message
-from unspool.kernel.state import CallState, Queued, Turn
+from unspool.kernel.call_states import CallState, call_states
+from unspool.kernel.state import Queued, Turn
 from unspool.kernel.steps import (
     AskModel,
     AskToContinue,
@@ -22,8 +23,8 @@ def running(**fields: object) -> AgentState:
 
 
 def turn(*stages: str) -> Turn:
-    calls = {f"c{n}": CallState(ToolCall(id=f"c{n}", name="t"), stage) for n, stage in enumerate(stages)}
-    return Turn(1, "m2", calls)
+    calls = [CallState(ToolCall(id=f"c{n}", name="t"), stage) for n, stage in enumerate(stages)]
+    return Turn(1, "m2", call_states(calls))
 
 
 def queued(lane: str) -> tuple[Queued, ...]:

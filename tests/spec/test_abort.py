@@ -55,6 +55,17 @@ def test_aborted_before_the_start_with_marker(play: Player) -> None:  # T6
     assert run.end.reason == "aborted"
 
 
+def test_marker_is_not_what_the_run_answered(play: Player) -> None:
+    run = play(
+        [call("c1", "wait")],
+        tools=[Spans().tool("wait")],
+        on={"tool_exec_dispatch": lambda o: o.stop(reason="no")},
+    )
+    assert run.result is not None
+    assert run.result.messages[-1].text == "no"
+    assert run.result.text == ""
+
+
 def test_marker_has_its_start_and_its_text(play: Player) -> None:  # I-15
     run = play([Wait(9)], at={1.0: lambda o: o.stop(reason="changed my mind")})
     assert run.trace.splitlines()[-4:] == [

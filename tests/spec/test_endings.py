@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from play import EncodedLog, Player, echo, gives, line
+from play import EncodedLog, Player, echo, gives
 
 from unspool.kernel import (
     AgentContext,
@@ -25,6 +25,7 @@ from unspool.kernel import (
 )
 from unspool.kernel.config import DEFAULT_CONTINUE_TEXT
 from unspool.kernel.function_tool import raw_tool
+from unspool.kernel.trace import line
 from unspool.llm.scripted import Say, ScriptedModel, Unfinished, call
 
 

@@ -19,6 +19,7 @@ from unspool.kernel import (
     QuotaError,
     RateLimitError,
     Retry,
+    RetryEvent,
     assistant_message,
     user_message,
 )
@@ -38,7 +39,7 @@ def test_stream_that_cannot_be_opened(play: Player) -> None:  # T37
         queue_changed [prompt] taken
         message_start user
         message_end user 'go'
-        context_projected 1 messages
+        context_projected 1 message
         model_response unknown, attempt 1
         error unknown: provider unavailable
         turn_end 1
@@ -192,6 +193,12 @@ def test_whole_call_is_bounded(play: Player) -> None:
     assert run.now == 10.0
 
 
+def test_a_consumer_that_stays_away_does_not_use_up_the_time_of_the_call(play: Player) -> None:
+    run = play(["x"] * 600, away={"message_update": 1000}, retry=Retry(idle_s=5, call_s=10))
+    assert run.brief[-2:] == [f"message_end assistant {'x' * 600!r}", "agent_end stop"]
+    assert run.all_of(RetryEvent) == []
+
+
 class Shrinking(PassThrough):
     """Keeps the last message when told that all are too many."""
 
@@ -262,7 +269,7 @@ def test_projection_is_announced_before_each_call(play: Player) -> None:  # T451
     run = play([call("c1", "tool")], OverloadedError("busy"), "fine", tools=[gives("x")])
     kinds = [row for row in run.trace.splitlines() if row.startswith(("context_", "model_response"))]
     assert kinds == [
-        "context_projected 1 messages",
+        "context_projected 1 message",
         "model_response tool_use, attempt 1",
         "context_projected 3 messages",
         "model_response overloaded, attempt 1",

@@ -28,7 +28,7 @@ def test_plain_answer(play: Player) -> None:  # T1, T258, T432
         queue_changed [prompt] taken
         message_start user
         message_end user 'hi'
-        context_projected 1 messages
+        context_projected 1 message
         message_start assistant
         message_update text 'hel'
         message_update text 'lo'
@@ -50,18 +50,18 @@ def test_turn_with_two_calls(play: Player) -> None:  # T432
         queue_changed [prompt] taken
         message_start user
         message_end user 'go'
-        context_projected 1 messages
+        context_projected 1 message
         message_start assistant
         message_update tool_call '{"value":"a"}'
         message_update tool_call '{"value":"b"}'
         message_end assistant '' echo#c1 echo#c2
         model_response tool_use, attempt 1
-        tool_exec_start c1 echo({"value": "a"})
+        tool_exec_start c1 echo({"value":"a"})
         tool_exec_dispatch c1
         tool_exec_end c1 ok: a
         message_start tool
         message_end tool c1
-        tool_exec_start c2 echo({"value": "b"})
+        tool_exec_start c2 echo({"value":"b"})
         tool_exec_dispatch c2
         tool_exec_end c2 ok: b
         message_start tool
@@ -90,7 +90,7 @@ def test_tool_starts_only_after_its_message_is_committed(play: Player) -> None: 
     run = play([call("c1", "echo", value="x"), "after the call"], "done", tools=[echo()])
     rows = run.trace.splitlines()
     assert rows.index("message_end assistant 'after the call' echo#c1") < rows.index(
-        'tool_exec_start c1 echo({"value": "x"})'
+        'tool_exec_start c1 echo({"value":"x"})'
     )
 
 

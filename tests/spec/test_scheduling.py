@@ -91,7 +91,7 @@ def test_steering_skips_what_has_not_started(play: Player, safe: bool) -> None: 
     )
     assert run.outcomes() == {"c1": "ok", "c2": "skipped"}
     assert run.results()["c2"] == "not executed: a new message from the user came first"
-    assert 'tool_exec_start c2 t({"value": "second"})' in run.trace
+    assert 'tool_exec_start c2 t({"value":"second"})' in run.trace
     assert run.sent()[-1] == "user: interrupt"
     assert (run.end.tool_errors, run.end.tool_skips) == (0, 1)  # I-16e
 

@@ -5,7 +5,18 @@ from typing import Any
 import pytest
 from play import Player, echo, gives
 
-from unspool.kernel import FatalToolError, Image, Limits, Text, ToolError, ToolResult, make_call
+from unspool.kernel import (
+    FatalToolError,
+    Image,
+    Limits,
+    Opaque,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    make_call,
+)
 from unspool.kernel.function_tool import raw_tool
 from unspool.llm.scripted import call
 
@@ -142,6 +153,15 @@ def test_blocks_reach_the_model(play: Player) -> None:
     picture = Image(url="https://example.org/a.png")
     run = play([call("c1", "tool")], "done", tools=[gives([Text("look"), picture])])
     assert run.requests[1].messages[-1].content == (Text("look"), picture)
+
+
+@pytest.mark.parametrize(
+    "block", [ToolCall(id="x", name="echo"), Thinking(text="hm"), Opaque(provider="p", data=1)]
+)
+def test_block_that_only_a_model_may_give(play: Player, block: object) -> None:
+    run = play([call("c1", "tool")], "done", tools=[gives([Text("a"), block])])
+    assert run.outcomes() == {"c1": "error"}
+    assert f"no {type(block).__name__}" in run.results()["c1"]
 
 
 def test_result_that_says_it_is_an_error(play: Player) -> None:
