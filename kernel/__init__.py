@@ -10,7 +10,7 @@ if __name__ != "unspool.kernel":
 from .abort import Abort, Inbox
 from .clock import FakeClock, SystemClock
 from .codec import Codec, Record, event_schema
-from .config import AgentContext, Hooks, LoopConfig, StopInfo, StopVerdict, TurnInfo
+from .config import AgentContext, LoopConfig, Settings
 from .errors import (
     AgentError,
     AuthError,
@@ -77,6 +77,18 @@ from .events import (
     UnknownFact,
 )
 from .function_tool import FunctionTool, raw_tool, tool
+from .hooks import (
+    ApprovalInfo,
+    Decisions,
+    Hooks,
+    ModelCallInfo,
+    ReplyInfo,
+    StopInfo,
+    StopVerdict,
+    ToolUse,
+    TurnInfo,
+    Verdict,
+)
 from .limits import Limits, Retry
 from .loop import agent_loop, agent_loop_continue
 from .messages import (
@@ -106,14 +118,18 @@ from .ports import (
     BlockEvent,
     CallOptions,
     ChatModel,
+    ChecksArguments,
     Clock,
     Compaction,
     ContextManager,
     ContextSnapshot,
     ContextUsage,
+    DecidesTraits,
     EventLog,
     ModelRequest,
+    Previews,
     Projection,
+    Refused,
     StreamEnd,
     StreamEvent,
     SystemBlock,
@@ -125,6 +141,8 @@ from .ports import (
     ToolContext,
     ToolResult,
     ToolSpec,
+    Validates,
+    ValidationIssue,
 )
 from .projection import PassThrough
 from .reply import ReplyBuilder, generate
@@ -141,7 +159,9 @@ from .sequence import (
 from .state import AgentState, apply, fold
 from .steps import next_step
 from .stream import EventStream, RunResult
+from .texts import Texts
 from .transcript import Transcript
+from .type_schema import as_tool_schema, schema_for
 
 __all__ = [
     "Abort",
@@ -153,6 +173,7 @@ __all__ = [
     "AgentState",
     "AppMessage",
     "ApprovalDecided",
+    "ApprovalInfo",
     "ApprovalRequested",
     "AuthError",
     "BadRequestError",
@@ -160,6 +181,7 @@ __all__ = [
     "BlockEvent",
     "CallOptions",
     "ChatModel",
+    "ChecksArguments",
     "ChildEnded",
     "ChildEvent",
     "ChildStarted",
@@ -181,6 +203,8 @@ __all__ = [
     "ContextUsage",
     "ContinueError",
     "Cost",
+    "DecidesTraits",
+    "Decisions",
     "Document",
     "ErrorEvent",
     "Event",
@@ -206,6 +230,7 @@ __all__ = [
     "MessageSequenceError",
     "MessageStart",
     "MessageUpdate",
+    "ModelCallInfo",
     "ModelError",
     "ModelRequest",
     "ModelResponse",
@@ -216,19 +241,23 @@ __all__ = [
     "OverloadedError",
     "PartialStreamError",
     "PassThrough",
+    "Previews",
     "Projection",
     "QueueChanged",
     "QuotaError",
     "RateLimitError",
     "Record",
     "Reduced",
+    "Refused",
     "Replaced",
     "ReplyBuilder",
+    "ReplyInfo",
     "Retry",
     "RetryEvent",
     "RunFailedError",
     "RunResult",
     "SequenceIssue",
+    "Settings",
     "Signal",
     "StopGuardError",
     "StopInfo",
@@ -241,6 +270,7 @@ __all__ = [
     "SystemClock",
     "Text",
     "TextDelta",
+    "Texts",
     "Thinking",
     "ThinkingDelta",
     "Tool",
@@ -257,6 +287,7 @@ __all__ = [
     "ToolReference",
     "ToolResult",
     "ToolSpec",
+    "ToolUse",
     "ToolValidationError",
     "Transcript",
     "TurnEnd",
@@ -264,9 +295,13 @@ __all__ = [
     "TurnStart",
     "UnknownFact",
     "Usage",
+    "Validates",
+    "ValidationIssue",
+    "Verdict",
     "agent_loop",
     "agent_loop_continue",
     "apply",
+    "as_tool_schema",
     "assert_message_sequence",
     "assistant_message",
     "collect_context_demands",
@@ -281,6 +316,7 @@ __all__ = [
     "raw_tool",
     "repair_message_sequence",
     "retry_delay",
+    "schema_for",
     "to_messages",
     "tool",
     "tool_message",

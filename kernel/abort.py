@@ -23,21 +23,31 @@ class Abort:
         self.fired = False
         self.marker = True
         self.reason = ""
+        self._keep: Callable[[str], str] | None = None
 
-    def fire(self, *, marker: bool = True, reason: str = "") -> None:
+    def fire(
+        self, *, marker: bool = True, reason: str = "", keep: bool | Callable[[str], str] = False
+    ) -> None:
         """End the run in an orderly way; firing again changes nothing.
 
         With ``marker`` an assistant message with stop reason ``aborted`` is committed, which the
-        model never sees; ``reason`` becomes its text.
+        model never sees; ``reason`` becomes its text. With ``keep`` the text of an unfinished answer is
+        committed, with stop reason ``interrupted``, and the model sees it; a function says what stays
+        of the text, what was heard of it for instance.
         """
         with self._lock:
             if self.fired:
                 return
             self.marker, self.reason = marker, reason
+            self._keep = str if keep is True else keep or None
             self.fired = True
             listener = self._listener
         if listener is not None:
             listener()
+
+    def kept(self, text: str) -> str:
+        """What stays of an unfinished answer's text."""
+        return self._keep(text) if self._keep is not None else ""
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` when fired, at once if it was already; the newest one counts."""

@@ -19,13 +19,17 @@ from .messages import Content, ToolCall
 class CallState(Struct, frozen=True, gc=False):
     """Where one call of the open turn stands.
 
-    ``stage``: requested, waiting (for approval), started, dispatched, ended, committed.
+    ``stage``: requested, waiting (for approval), started, dispatched, ended, committed. ``announced``
+    says that its start is recorded. ``args`` are those that were approved or dispatched, where they
+    differ from the call's. ``reason`` is why a gate asked, or why a person declined.
     """
 
     call: ToolCall
     stage: str = "requested"
+    announced: bool = False
     approved: bool = False
     declined: bool = False
+    reason: str = ""
     args: dict[str, Any] | None = None
     outcome: str = ""
     content: tuple[Content, ...] = ()

@@ -10,25 +10,34 @@ from msgspec.structs import replace
 
 from .call_states import CallState
 from .errors import HookError, LimitError, MaxTurnsError, describe
-from .events import AgentEnd, MessageEnd, MessageStart, ToolExecEnd, ToolExecStart, TurnEnd
+from .events import AgentEnd, MessageEnd, MessageStart, Stored, ToolExecEnd, ToolExecStart, TurnEnd
+from .hooks import MakesResultMessage
 from .json_edge import clean_text
 from .messages import Message, Text
 from .run import Run
-from .tool_call import LIMIT_REACHED, NOT_STARTED, Execution, Outcome
+from .tool_call import Execution, Outcome
+from .tool_check import Refusal
+from .tool_result import cut_to_size
 
 
 def announce(run: Run, state: CallState) -> None:
     """Record that a call has come to its turn, unless that is recorded already."""
-    if state.stage in ("requested", "waiting"):
-        call, tool = state.call, run.toolbox.by_name.get(state.call.name)
-        run.record(ToolExecStart(call.id, call.name, tool.spec.title if tool else "", call.args))
+    if state.announced:
+        return
+    call, tool = state.call, run.toolbox.by_name.get(state.call.name)
+    label = ""
+    if tool is not None:
+        spec = tool.spec_for(call.args)
+        label = spec.activity or spec.title
+    run.record(ToolExecStart(call.id, call.name, label, call.args))
 
 
-def end_unrun(run: Run, state: CallState, outcome: str, text: str) -> None:
+def end_unrun(run: Run, state: CallState, refused: Refusal) -> None:
     """A call that will not run gets its start, if it has none, and its end."""
     announce(run, state)
-    call = state.call
-    run.record(ToolExecEnd(call.id, call.name, outcome, (Text(text),)))
+    call, (content, size) = state.call, cut_to_size((Text(refused.text),), run.limits.result_bytes)
+    details = {**refused.details, "truncated_from_bytes": size} if size else refused.details
+    run.record(ToolExecEnd(call.id, call.name, refused.outcome, content, details))
 
 
 def end_execution(run: Run, execution: Execution, outcome: Outcome) -> None:
@@ -60,20 +69,42 @@ def commit_results(run: Run) -> None:
     while (turn := run.state.turn) and (state := turn.calls.next) and state.stage == "ended":
         id = run.next_id()
         call = state.call
-        run.recorder.signal((MessageStart("tool", id, run_id=run.id),))
-        run.record(
-            MessageEnd(
-                id,
-                Message(
-                    role="tool",
-                    id=id,
-                    tool_call_id=call.id,
-                    tool_name=call.name,
-                    is_error=state.outcome != "ok",
-                    timestamp=run.clock.time(),
-                ),
-            )
+        message = Message(
+            role="tool",
+            id=id,
+            tool_call_id=call.id,
+            tool_name=call.name,
+            is_error=state.outcome != "ok",
+            timestamp=run.clock.time(),
         )
+        run.recorder.signal((MessageStart("tool", id, run_id=run.id),))
+        make = run.config.hooks.tool_result_message
+        if make is None:
+            run.record(MessageEnd(id, message))
+        else:
+            _commit_made(run, state, message, make)
+
+
+def _commit_made(run: Run, state: CallState, plain: Message, make: MakesResultMessage) -> None:
+    """Commit the message that the host makes of a result; where it makes none that fits, the plain one."""
+    stored, failed = Stored(message=plain), None
+    try:
+        made = make(state.call, replace(plain, content=state.content))
+        if made is not None:
+            stored = _fitting(run, run.recorder.store(made), plain)
+    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run; the result is committed all the same)
+        failed = HookError("hook: tool_result_message raised", reason=describe(error))
+    run.record(MessageEnd(plain.id, stored.message, stored.app))
+    if failed is not None:
+        run.fail(failed)
+
+
+def _fitting(run: Run, stored: Stored, plain: Message) -> Stored:
+    lowered = stored.message
+    if lowered is None or lowered.role != "tool" or lowered.tool_call_id != plain.tool_call_id:
+        raise ValueError(f"it does not lower to the tool message of call {plain.tool_call_id!r}")
+    lowered = replace(lowered, id=plain.id, timestamp=lowered.timestamp or plain.timestamp)
+    return replace(stored, message=lowered)
 
 
 async def wind_down(run: Run, reason: str) -> None:
@@ -90,14 +121,38 @@ def _record_ending(run: Run, reason: str) -> None:
     phase = "tool_execution" if run.state.turn is not None and run.state.turn.calls else "inference"
     abort = run.config.abort
     if reason == "aborted" and abort is not None and abort.fired and abort.marker:
-        run.commit(_marker(abort.reason, phase), cause="abort")
+        texts = run.config.texts
+        text = abort.reason or (texts.aborted if phase == "inference" else texts.aborted_in_tools)
+        run.commit(_marker(text, phase), cause="abort")
     if run.state.turn is not None and reason != "paused":
         run.record(TurnEnd(run.state.turn.index))
-    if reason == "max_turns":
-        run.fail(MaxTurnsError("run: no turns left", limit=run.limits.turns))
-    elif reason in ("max_tool_calls", "budget"):
-        run.fail(LimitError(reason, f"run: a limit was reached ({reason})"))
+    _explain(run, reason)
     record_end(run, reason)
+
+
+def _explain(run: Run, reason: str) -> None:
+    """A limit that ends a run is said as an error, or in the host's words where it gave some."""
+    state, limits = run.state, run.limits
+    if reason == "max_turns" and run.config.texts.step_limit:
+        text = clean_text(run.config.texts.step_limit)
+        run.commit(Message(role="assistant", content=(Text(text),), stop_reason="stop"), cause="step_limit")
+    elif reason == "max_turns":
+        run.fail(MaxTurnsError("run: no turns left", limit=limits.turns))
+    elif reason == "max_tool_calls":
+        run.fail(LimitError(reason, "run: no tool calls left", limit=limits.tool_calls))
+    elif reason == "budget":
+        usage = state.run_usage
+        cost = usage.cost.total if usage.cost else 0.0
+        run.fail(
+            LimitError(
+                reason,
+                "run: the budget is used up",
+                cost=cost,
+                cost_limit=limits.cost,
+                tokens=usage.total_tokens,
+                tokens_limit=limits.tokens,
+            )
+        )
 
 
 def record_end(run: Run, reason: str) -> None:
@@ -118,10 +173,10 @@ def record_end(run: Run, reason: str) -> None:
         run.recorder.run = None
 
 
-def _marker(reason: str, phase: str) -> Message:
+def _marker(text: str, phase: str) -> Message:
     return Message(
         role="assistant",
-        content=(Text(clean_text(reason) or "aborted by the user"),),
+        content=(Text(clean_text(text)),),
         stop_reason="aborted",
         metadata={"abort_phase": phase},
     )
@@ -132,13 +187,16 @@ def _close_calls(run: Run, reason: str) -> None:
     turn = run.state.turn
     if turn is None or reason == "paused":
         return
-    not_run = NOT_STARTED if reason != "max_tool_calls" else LIMIT_REACHED
+    texts = run.config.texts
+    not_run = Refusal("cancelled", texts.not_started)
+    if reason == "max_tool_calls":
+        not_run = Refusal("skipped", texts.limit_reached)
     for state in turn.calls.uncommitted:
         execution = run.executions.pop(state.call.id, None)
         if state.stage in ("ended", "committed"):
             continue
         if execution is None or (execution.job is None and execution.outcome is None):  # never begun
-            end_unrun(run, state, "skipped" if reason == "max_tool_calls" else "cancelled", not_run)
+            end_unrun(run, state, not_run)
         else:
             end_execution(run, execution, execution.outcome or execution.abandon())
     commit_results(run)

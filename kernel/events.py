@@ -109,7 +109,8 @@ class ContextProjected(_Fact, frozen=True, tag="context_projected"):
     The view is the first ``keep`` messages of the base view and then ``append``: message ids, or
     whole messages that exist in this view only. ``fingerprint`` chains over the lowered and
     repaired request. ``tokens`` is the context manager's count, None where it counts none.
-    ``items`` are the context items of the appended messages.
+    ``items`` are the context items of the appended messages. ``blobs`` holds contents of hashes that
+    this session has not stored yet (a hook may give options for one call).
     """
 
     base: int = 0
@@ -122,6 +123,7 @@ class ContextProjected(_Fact, frozen=True, tag="context_projected"):
     tokens: int | None = None
     items: tuple[ContextItem, ...] = ()
     fingerprint: str = ""
+    blobs: dict[str, Any] = {}
 
 
 class ContextCompacting(_Fact, frozen=True, tag="context_compacting"):
@@ -353,10 +355,15 @@ class MessageDiscarded(_Signal, frozen=True, tag="message_discarded"):
 
 
 class ToolExecUpdate(_Signal, frozen=True, tag="tool_exec_update"):
-    """Preview or progress of a running call; only the newest need be kept."""
+    """Preview or progress of a call; only the newest need be kept.
+
+    ``kind``: preview, progress. ``topic`` says what the progress is about: summary, tool_start,
+    tool_end, tool_delta, tool_error, thinking, turn_counter, retry, context.
+    """
 
     call_id: str
     kind: str = "progress"
+    topic: str = ""
     summary: str = ""
     payload: dict[str, Any] = {}
 

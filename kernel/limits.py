@@ -13,7 +13,8 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``turns`` counts model calls that gave a reply. ``tool_errors`` is per tool, consecutive.
     ``concurrency`` bounds concurrency-safe calls running at once. ``result_bytes`` bounds the text
-    of one tool result. ``grace_s`` is how long a cancelled tool may take to stop.
+    of one tool result. ``grace_s`` is how long a cancelled tool may take to stop. ``cost`` (US dollars)
+    and ``tokens`` (prompt and answer, cached or not) end the run before the next call once they are used up.
     """
 
     turns: int = 100
@@ -25,6 +26,7 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     length_recoveries: int = 3
     overflow_recoveries: int = 1
     cost: float | None = None
+    tokens: int | None = None
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:

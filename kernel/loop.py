@@ -8,33 +8,40 @@ fact that announces an effect is seen before the effect starts.
 Read with: ``steps.py`` (the table), ``model_call.py``, ``tool_batch.py``, ``closing.py``.
 """
 
-import dataclasses
 import warnings
 from collections.abc import AsyncGenerator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from msgspec.structs import replace
-
-from .closing import record_end, wind_down
-from .config import AgentContext, BeforeTurn, LoopConfig, StopGuard, StopInfo, StopVerdict, TurnInfo
-from .errors import ContinueError, HookError, LogError, StopGuardError, describe
-from .events import AgentStart, ConfigChanged, Event, QueueChanged, Stored, TurnEnd, TurnStart
-from .json_edge import clean_text
+from .approval import check_decisions, decide, waiting_on
+from .closing import wind_down
+from .config import AgentContext, LoopConfig
+from .errors import ContinueError, LogError
+from .events import AgentStart, Event, Stored
+from .hooks import Decisions
 from .messages import AgentMessage, has_content, user_message
 from .model_call import ask_model
-from .ports import SystemBlock
-from .projection import Projector, RequestConfig
-from .pull import Drive, pull
+from .projection import Projector
+from .pull import Drive
 from .recorder import Recorder
 from .run import Aborted, Run
 from .sequence import without_blanks
 from .spawn import current_backend
-from .steps import AskModel, AskToContinue, CloseTurn, Deliver, End, Pause, RunTools, TryStop, next_step
+from .steps import AskModel, AskToContinue, CloseTurn, Deliver, End, Pause, RunTools, TryStop
+from .stopping import try_stop
 from .stream import EventStream
 from .tool_batch import run_tools
 from .toolbox import Toolbox
+from .turn import before_turn, close_turn, deliver, request_config, start_turn
 
 Input: TypeAlias = "str | AgentMessage | Sequence[str | AgentMessage]"
+
+
+class Beginning(NamedTuple):
+    """What a run begins with: why, the prompts, the decisions on calls that wait."""
+
+    cause: str
+    prompts: tuple[Stored, ...] = ()
+    decisions: Decisions | None = None
 
 
 def agent_loop(prompts: Input, context: AgentContext, config: LoopConfig) -> EventStream:
@@ -53,16 +60,25 @@ def agent_loop(prompts: Input, context: AgentContext, config: LoopConfig) -> Eve
     return _stream(_as_messages(prompts), "prompt", context, config)
 
 
-def agent_loop_continue(context: AgentContext, config: LoopConfig) -> EventStream:
-    """Go on from where a conversation stands: after a crash, an abort, an error, or from a user
-    message that was not answered.
+def agent_loop_continue(
+    context: AgentContext, config: LoopConfig, decisions: Decisions | None = None
+) -> EventStream:
+    """Go on from where a conversation stands: after a crash, a pause, an abort, an error, or from a
+    user message that was not answered.
+
+    ``decisions`` are those of a person on the calls that wait: one verdict for all, or one for each
+    call id; a call without one is declined.
 
     Raises:
-        ContinueError: there is no message, or the last one is an answer and nothing is queued.
+        ContinueError: there is no message, or the last one is an answer and nothing is queued; or
+            decisions are given and no call waits for one.
+        ValueError: a decision is for a call that does not wait, or asks in its turn.
         ToolDefinitionError: the tools cannot be used together.
     """
     _check_continue(context, config)
-    return _stream([], "continue", context, config)
+    if decisions is not None:
+        check_decisions(context.state, decisions)
+    return _stream([], "continue" if decisions is None else "resume", context, config, decisions)
 
 
 def _as_messages(prompts: Input) -> list[AgentMessage]:
@@ -79,21 +95,25 @@ def _as_messages(prompts: Input) -> list[AgentMessage]:
 
 
 def _stream(
-    prompts: list[AgentMessage], cause: str, context: AgentContext, config: LoopConfig
+    prompts: list[AgentMessage],
+    cause: str,
+    context: AgentContext,
+    config: LoopConfig,
+    decisions: Decisions | None = None,
 ) -> EventStream:
     toolbox = Toolbox(context.tools)
     recorder = Recorder(context.state, log=config.log, clock=config.clock, codec=config.codec)
     stored = [recorder.store(prompt) for prompt in prompts]  # refused here, before anything happens
     projector = Projector()
-    events = _run(recorder, stored, cause, context, config, toolbox, projector)
+    begin = Beginning(cause, tuple(stored), decisions)
+    events = _run(recorder, begin, context, config, toolbox, projector)
     seeds = 0 if context.state is not None else len(context.messages)
     return EventStream(recorder, projector.lowering, events, recorder.state.message_count + seeds)
 
 
 async def _run(
     recorder: Recorder,
-    prompts: list[Stored],
-    cause: str,
+    begin: Beginning,
     context: AgentContext,
     config: LoopConfig,
     toolbox: Toolbox,
@@ -104,7 +124,7 @@ async def _run(
     outbox = run.outbox
     steps = Drive(_take_steps(run))
     try:
-        _begin(run, prompts, cause)
+        _begin(run, begin)
         while outbox or not steps.done:
             while outbox:
                 yield outbox.popleft()
@@ -134,27 +154,28 @@ async def _take_steps(run: Run) -> None:
 
 
 async def _take_step(run: Run) -> None:
-    step = next_step(run.state, run.limits, aborted=run.aborted)
+    step = run.next_step()
     match step:
         case AskModel():
             if run.state.turn is None:
-                _start_turn(run)
+                start_turn(run)
             if run.config.hooks.before_turn is not None and not run.state.failed:
-                await _before_turn(run, run.config.hooks.before_turn)
+                await before_turn(run, run.config.hooks.before_turn)
             if not run.state.failed:
                 await ask_model(run)
         case RunTools():
             await run_tools(run)
         case CloseTurn():
-            await _close_turn(run)
+            await close_turn(run)
         case Deliver(lanes):
-            _deliver(run, lanes)
+            deliver(run, lanes)
         case AskToContinue():
-            run.commit(user_message(run.config.continue_text), cause="length_recovery")
+            run.commit(user_message(run.config.texts.go_on), cause="length_recovery")
         case TryStop():
-            await _try_stop(run, step)
+            await try_stop(run, step)
         case Pause():
-            await wind_down(run, "paused")
+            if not await waiting_on(run) and run.next_step() == step:
+                await wind_down(run, "paused")
         case End(reason):
             await wind_down(run, reason)
 
@@ -162,15 +183,12 @@ async def _take_step(run: Run) -> None:
 def _open(
     recorder: Recorder, context: AgentContext, config: LoopConfig, toolbox: Toolbox, projector: Projector
 ) -> Run:
-    system = context.system
-    blocks = (SystemBlock(text=system),) if system and isinstance(system, str) else tuple(system or ())
-    blocks = tuple([replace(block, text=clean_text(block.text)) for block in blocks])
-    request = RequestConfig(blocks, toolbox.specs, config.options)
+    request = request_config(context, toolbox, config.options, recorder.state.active_tools)
     return Run(recorder, current_backend(), config, context, toolbox, request, projector)
 
 
-def _begin(run: Run, prompts: list[Stored], cause: str) -> None:
-    """Record the start, queue the prompts, and listen to the outside from here on."""
+def _begin(run: Run, begin: Beginning) -> None:
+    """Record the start, the decisions and the prompts, and listen to the outside from here on."""
     recorder, config, request = run.recorder, run.config, run.request
     seeds = run.context.messages if run.context.state is None else ()
     recorder.run = run
@@ -178,7 +196,7 @@ def _begin(run: Run, prompts: list[Stored], cause: str) -> None:
         AgentStart(
             session=recorder.session,
             agent=config.agent,
-            cause=cause,
+            cause=begin.cause,
             limits=config.limits,
             model=config.model.name,
             tools=request.tools_hash,
@@ -188,7 +206,9 @@ def _begin(run: Run, prompts: list[Stored], cause: str) -> None:
             history=tuple([recorder.store(message) for message in seeds]),
         )
     )
-    for prompt in prompts:
+    if begin.decisions is not None:
+        decide(run, begin.decisions)
+    for prompt in begin.prompts:
         recorder.queue_stored("prompt", prompt)
     if config.inbox is not None:
         config.inbox.bind(recorder)
@@ -205,7 +225,8 @@ async def _leave(run: Run) -> None:
             await wind_down(run, "error" if run.state.failed else "aborted")
     finally:
         run.watchdog.stop()
-        run.recorder.run = None
+        if run.recorder.run is run:  # a listener may have begun the next run already
+            run.recorder.run = None
         if run.config.abort is not None:
             run.config.abort.unlisten(run.abort)
         if run.config.inbox is not None:
@@ -213,117 +234,6 @@ async def _leave(run: Run) -> None:
     if run.abandoned:
         names = ", ".join(run.abandoned)
         warnings.warn(f"did not stop when cancelled and were abandoned: {names}", ResourceWarning, 2)
-
-
-def _start_turn(run: Run) -> None:
-    """Take over a changed configuration and open the turn."""
-    if run.config.refresh is not None:
-        try:
-            _refresh(run, run.config.refresh())
-        except LogError:
-            raise
-        except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
-            run.fail(HookError("hook: refresh raised", reason=describe(error)))
-            return
-    run.record(TurnStart(run.state.turn_index + 1))
-    run.fresh_turn = True
-
-
-def _refresh(run: Run, new: LoopConfig) -> None:
-    old = run.config
-    if new is old:
-        return
-    run.config = new = dataclasses.replace(  # what the run is bound to stays
-        new, inbox=old.inbox, abort=old.abort, log=old.log, clock=old.clock, codec=old.codec
-    )
-    request = RequestConfig(run.request.system, run.request.tools, new.options)
-    changes = ConfigChanged(
-        model=new.model.name if new.model.name != old.model.name else None,
-        options=request.options_hash if request.options_hash != run.request.options_hash else None,
-        limits=new.limits if new.limits != old.limits else None,
-        blobs=request.blobs(run.state.blobs),
-    )
-    run.request = request
-    if (changes.model, changes.options, changes.limits) != (None, None, None):
-        run.record(changes)
-
-
-async def _before_turn(run: Run, hook: BeforeTurn) -> None:
-    """Run the hook once for a turn that this run opened, and commit what it gives."""
-    fresh, run.fresh_turn = run.fresh_turn, False
-    if not fresh:
-        return
-    await pull()  # the hook may take its time
-    info = TurnInfo(run.state.turn_index, run.state)
-    try:
-        given = await run.ask_host(lambda: hook(info))
-        messages = [given] if isinstance(given, str) else list(given or ())
-        for message in messages:
-            run.commit(user_message(message) if isinstance(message, str) else message, cause="before_turn")
-    except LogError:
-        raise
-    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
-        run.fail(HookError("hook: before_turn raised", reason=describe(error)))
-
-
-async def _close_turn(run: Run) -> None:
-    run.record(TurnEnd(run.state.turn_index))
-    hook = run.config.hooks.after_turn
-    if hook is None:
-        return
-    await pull()  # the hook may take its time
-    info = TurnInfo(run.state.turn_index, run.state)
-    try:
-        await run.ask_host(lambda: hook(info))
-    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
-        run.fail(HookError("hook: after_turn raised", reason=describe(error)))
-
-
-def _deliver(run: Run, lanes: tuple[str, ...]) -> None:
-    """Move queued messages into the transcript; they stay facts at every moment in between."""
-    if run.state.turn is None and run.state.turns < run.limits.turns:
-        _start_turn(run)
-    if run.state.failed:
-        return
-    with run.recorder.lock:
-        state = run.state
-        for lane in lanes:
-            queue = {"prompt": state.prompts, "steering": state.steering, "follow_up": state.follow_ups}[lane]
-            if queue:
-                run.record(QueueChanged(lane, "taken", tuple([queued.id for queued in queue])))
-    for queued in run.state.taken:
-        run.commit(queued.message, queue_id=queued.id)
-
-
-async def _try_stop(run: Run, step: TryStop) -> None:
-    """Ask the guard; then end, unless something came in meanwhile. Check and ending are one step."""
-    guard = run.config.hooks.stop_guard
-    if guard is not None and not await _may_stop(run, step, guard):
-        return
-    with run.recorder.lock:
-        if next_step(run.state, run.limits, aborted=run.aborted) == step:
-            record_end(run, "stop")
-
-
-async def _may_stop(run: Run, step: TryStop, guard: StopGuard) -> bool:
-    await pull()  # the guard may take its time
-    state = run.state
-    replies = (message for message in reversed(state.messages) if message.role == "assistant")
-    info = StopInfo(state.turns, next(replies, None), step.trigger, state)
-    try:
-        verdict = await run.ask_host(lambda: guard(info))
-        if not isinstance(verdict, StopVerdict):
-            raise TypeError(f"expected a StopVerdict, got {type(verdict).__name__}")
-    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
-        run.fail(HookError("hook: stop_guard raised", reason=describe(error)))
-        return False
-    if verdict.decision == "fail":
-        run.fail(StopGuardError(verdict.text or "the stop guard ended the run"))
-        return False
-    if verdict.decision == "go_on" and verdict.text.strip():
-        run.commit(user_message(verdict.text), cause="stop_guard")
-        return False
-    return True
 
 
 def _check_continue(context: AgentContext, config: LoopConfig) -> None:

@@ -31,12 +31,14 @@ class ToolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``schema`` is a JSON Schema of the arguments. The traits are MCP's hints with conservative
     defaults: unset is not read-only and is destructive. None on ``concurrency_safe`` follows
     ``read_only``. ``interrupt``: whether a steering message waits (block) or cancels the call.
+    ``title`` names the tool for people, ``activity`` says what a call is doing.
     """
 
     name: str
     description: str = ""
     schema: dict[str, Any] = {}
     title: str = ""
+    activity: str = ""
     read_only: bool | None = None
     concurrency_safe: bool | None = None
     destructive: bool | None = None
@@ -211,8 +213,12 @@ class ToolContext(Protocol):
         """Whether the call should stop; synchronous tools poll it."""
         ...
 
-    def progress(self, summary: str = "", /, **payload: Any) -> None:
-        """Show progress; works from any thread, keeps the newest, ignored after the end."""
+    def progress(self, summary: str = "", /, *, topic: str = "summary", **payload: Any) -> None:
+        """Show progress; works from any thread, keeps the newest, ignored unless the call runs.
+
+        ``topic``: summary, tool_start, tool_end, tool_delta, tool_error, thinking, turn_counter, retry,
+        context, as ``ToolExecUpdate`` has them; others are passed on.
+        """
         ...
 
 
@@ -230,19 +236,68 @@ class Tool(Protocol):
         ...
 
 
-@runtime_checkable
-class DecidesConcurrency(Protocol):
-    """A tool whose safety to run beside others depends on the arguments."""
+class ValidationIssue(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """One thing wrong with a call's arguments.
 
-    def concurrency_safe(self, args: JSON, /) -> bool: ...
+    ``path`` leads to the place (``$.files[0].name``). ``message`` says it in words a model can act on,
+    ``hint`` what to do. ``expected`` are the JSON types or the values (as JSON) that were possible,
+    ``received`` the JSON type that came instead.
+    """
+
+    kind: Literal["missing", "type", "value", "unknown"]
+    path: str
+    message: str
+    expected: tuple[str, ...] = ()
+    received: str = ""
+    hint: str = ""
+
+    @property
+    def text(self) -> str:
+        """The issue as one line."""
+        return f"{self.path}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+class Refused(Struct, frozen=True, gc=False):
+    """Why a tool's ``validate`` refuses arguments that fit the schema; ``code`` is for programs."""
+
+    message: str
+    code: str | int | None = None
+
+
+@runtime_checkable
+class DecidesTraits(Protocol):
+    """A tool some of whose traits depend on the arguments."""
+
+    def spec_for(self, args: JSON, /) -> ToolSpec:
+        """The spec as it holds for ``args``, which may not be valid. Where this raises, ``spec`` holds."""
+        ...
 
 
 @runtime_checkable
 class ChecksArguments(Protocol):
     """A tool that checks its arguments itself instead of by ``spec.schema``."""
 
-    def check_arguments(self, args: JSON, /) -> Sequence[str]:
-        """What is wrong, one line each; empty when the arguments are fine."""
+    def check_arguments(self, args: JSON, /) -> Sequence[ValidationIssue]:
+        """What is wrong; empty when the arguments are fine."""
+        ...
+
+
+@runtime_checkable
+class Validates(Protocol):
+    """A tool that looks at arguments which fit the schema: does the file exist, was it read before.
+
+    It has no effects: the consumer has not seen the call's dispatch yet, and a person may still refuse it.
+    """
+
+    async def validate(self, args: JSON, ctx: ToolContext, /) -> Refused | None: ...
+
+
+@runtime_checkable
+class Previews(Protocol):
+    """A tool that can show what it is going to do, a diff for instance, without doing it."""
+
+    async def preview(self, args: JSON, ctx: ToolContext, /) -> JSON:
+        """What is shown to the host and to the gate; a JSON object."""
         ...
 
 

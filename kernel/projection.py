@@ -13,7 +13,7 @@ import msgspec
 
 from .events import ContextProjected, Stored
 from .lowering import Lowering, digest, hash_of
-from .messages import AgentMessage
+from .messages import AgentMessage, Message
 from .ports import (
     CallModel,
     CallOptions,
@@ -57,6 +57,9 @@ def seed_of(system: str, tools: str, options: str) -> bytes:
     return digest(f"{system}|{tools}|{options}".encode())
 
 
+NO_BLOBS: dict[str, Any] = {}
+
+
 class RequestConfig:
     """System prompt, tools and options of the requests to come, with their hashes."""
 
@@ -73,6 +76,12 @@ class RequestConfig:
 
     def blobs(self, known: dict[str, Any]) -> dict[str, Any]:
         """The contents, by hash, that are not ``known`` yet, as plain JSON."""
+        if (
+            self.options_hash in known
+            and (not self.tools_hash or self.tools_hash in known)
+            and (not self.system_hash or self.system_hash in known)
+        ):
+            return NO_BLOBS
         parts = {
             self.system_hash: self.system,
             self.tools_hash: self.tools,
@@ -90,6 +99,7 @@ class Projector:
 
     def __init__(self) -> None:
         self.lowering = Lowering()
+        self._plain: Lowering | None = None  # of views before the host rewrites them
         self._seq = 0  # the fact of the last projection made here
         self._view: Transcript[AgentMessage] = Transcript()
         self._ids: dict[int, str] = {}
@@ -99,7 +109,7 @@ class Projector:
         self, recorder: Recorder, config: RequestConfig, projection: Projection
     ) -> tuple[ModelRequest, ContextProjected]:
         """The request for a view, and the fact that announces it (not yet recorded)."""
-        view = self._as_transcript(projection.messages)
+        view = self.as_view(projection.messages)
         base, keep, append = self._delta(recorder, view)
         messages, fingerprint = self.lowering.extend(view, config.seed)
         fact = ContextProjected(
@@ -113,6 +123,7 @@ class Projector:
             tokens=None if projection.tokens is None else int(projection.tokens),
             items=tuple(collect_context_items(view.since(keep))),
             fingerprint=fingerprint,
+            blobs=config.blobs(recorder.state.blobs),
         )
         request = ModelRequest(
             messages=messages, system=config.system, tools=config.tools, options=config.options
@@ -138,7 +149,20 @@ class Projector:
         keep = shared_prefix(last.view, whole)
         return last.seq, keep, whole[keep:]
 
-    def _as_transcript(self, given: Sequence[AgentMessage]) -> Transcript[AgentMessage]:
+    def draft(self, view: Transcript[AgentMessage], config: RequestConfig) -> ModelRequest:
+        """The request as it would be sent; nothing is remembered of it."""
+        messages, _ = self.lowering.extend(view, config.seed)
+        return ModelRequest(
+            messages=messages, system=config.system, tools=config.tools, options=config.options
+        )
+
+    def lower(self, view: Transcript[AgentMessage]) -> Transcript[Message]:
+        """The lowered, repaired messages of a view that the host may rewrite."""
+        if self._plain is None:
+            self._plain = Lowering()
+        return self._plain.extend(view, b"")[0]
+
+    def as_view(self, given: Sequence[AgentMessage]) -> Transcript[AgentMessage]:
         """``given`` as a transcript, sharing with the last view what it has in common with it."""
         if isinstance(given, Transcript):
             return given

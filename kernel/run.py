@@ -8,6 +8,7 @@ Read with: ``recorder.py``, ``loop.py``.
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from threading import get_ident
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from .config import AgentContext, LoopConfig
 from .errors import AgentError, HookError, LogError, describe, error_kind
 from .events import ErrorEvent, Event, MessageEnd, MessageStart, Stored
+from .hooks import MaybeAwaitable
 from .json_edge import plain_json
 from .limits import Limits
 from .messages import AgentMessage, Message
@@ -25,6 +27,7 @@ from .pull import pull
 from .recorder import Recorder
 from .spawn import Backend, Job
 from .state import AgentState
+from .steps import Step, next_step
 from .toolbox import Toolbox
 from .watchdog import Watchdog
 
@@ -40,7 +43,7 @@ class Run:
     """The run under way and its tasks."""
 
     __slots__ = (
-        "abandoned", "aborted", "backend", "clock", "config", "context", "error", "executions",
+        "abandoned", "aborted", "active_tools", "backend", "clock", "config", "context", "error", "executions",
         "fresh_turn", "id", "jobs", "on_notice", "outbox", "projector", "record", "recorder", "request", "thread",
         "toolbox", "wake", "watchdog",
     )  # fmt: skip
@@ -70,6 +73,7 @@ class Run:
         self.abandoned: list[str] = []
         self.executions: dict[str, Any] = {}  # call id to ``tool_call.Execution``, a later layer
         self.on_notice: Callable[[], None] | None = None
+        self.active_tools = recorder.state.active_tools  # those the request offers
         self.aborted = False
         self.fresh_turn = False
         self.error: BaseException | None = None
@@ -102,35 +106,64 @@ class Run:
                 raise
             raise LogError("log: could not make the facts durable", reason=describe(error)) from error
 
-    async def ask_host(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def ask_host(self, ask: Callable[[], MaybeAwaitable[T]]) -> T:
         """What a hook or a strategy of the host answers; it may take its time.
 
-        It runs in a task of its own, so that an abort reaches it at once.
+        What it awaits runs in a task of its own, so that an abort reaches it at once.
 
         Raises:
             Aborted: the run was aborted meanwhile.
         """
+        asked = ask()
+        if not isawaitable(asked):
+            return asked
         answers: list[T] = []
-        errors: list[BaseException] = []
+        await self._attend(asked, answers, lambda: False)
+        return answers[0]
+
+    async def let_host(self, ask: Callable[[], MaybeAwaitable[None]], until: Callable[[], bool]) -> None:
+        """Let a hook take its time, but not beyond ``until()``: then it is cancelled.
+
+        Raises:
+            Aborted: the run was aborted meanwhile.
+        """
+        asked = ask()
+        if isawaitable(asked):
+            await self._attend(asked, [], until)
+
+    async def _attend(self, asked: Awaitable[T], answers: list[T], until: Callable[[], bool]) -> None:
+        ended: list[BaseException | None] = []
 
         async def work() -> None:
+            error: BaseException | None = None
             try:
-                answers.append(await ask())
-            except BaseException as error:  # noqa: BLE001 (raised again where the answer is awaited)
-                errors.append(error)
+                answers.append(await asked)
+            except BaseException as raised:  # noqa: BLE001 (raised again where the answer is awaited)
+                error = raised
             finally:
+                ended.append(error)
                 self.wake.set()
 
-        self.spawn(work)
-        while not (answers or errors or self.aborted):
-            await self.wake.wait()
-            if self.outbox and not self.aborted:
-                await pull()
+        job = self.spawn(work)
+        try:
+            while not (ended or self.aborted or until()):
+                await self.wake.wait()
+                if self.outbox and not self.aborted:
+                    await pull()
+        finally:
+            if iscoroutine(asked) and getcoroutinestate(asked) == CORO_CREATED:
+                asked.close()  # the task was stopped before its first step
         if self.aborted:
             raise Aborted
-        if errors:
-            raise errors[0] if isinstance(errors[0], Exception) else HookError(describe(errors[0]))
-        return answers[0]
+        if not ended:
+            job.cancel()
+        elif ended[0] is not None:
+            raise ended[0] if isinstance(ended[0], Exception) else HookError(describe(ended[0]))
+
+    def next_step(self) -> Step:
+        """What comes next."""
+        one_by_one = self.config.steering_mode == "one"
+        return next_step(self.state, self.limits, aborted=self.aborted, one_by_one=one_by_one)
 
     def next_id(self) -> str:
         """The id of the next message to be committed."""

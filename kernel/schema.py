@@ -1,20 +1,21 @@
-"""What is wrong with a call's arguments, in lines a model can act on.
+"""What is wrong with a call's arguments, in words a model can act on.
 
-Two sources, one format: ``schema_problems`` (raw JSON Schema, checked by jsonschema_rs) and
-``pydantic_problems``. Nothing is coerced; ``3.0`` is an integer, as JSON Schema says.
+Two sources, one format: ``schema_issues`` (raw JSON Schema, checked by jsonschema_rs) and
+``pydantic_issues``. Nothing is coerced; ``3.0`` is an integer, as JSON Schema says.
 jsonschema_rs is loaded with the first schema, never by an import of unspool.
 
-Read with: ``function_tool.py`` (who asks pydantic), ``tests/kernel/test_schema.py``.
+Read with: ``ports.py`` (``ValidationIssue``), ``function_tool.py`` (who asks pydantic),
+``tests/kernel/test_schema.py``.
 """
 
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from .errors import ToolDefinitionError
 from .json_edge import encode_text, json_type
-from .ports import JSON
+from .ports import JSON, ValidationIssue
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -24,9 +25,12 @@ Path: TypeAlias = tuple[str | int, ...]
 
 MISSING, TYPE, VALUE, UNKNOWN = range(4)  # the order in which problems are told
 
-_MAX_LINES = 20
+_KINDS: tuple[Literal["missing", "type", "value", "unknown"], ...] = ("missing", "type", "value", "unknown")
+
+_MAX_ISSUES = 20
 _MAX_OPTIONS = 20
 _MAX_CHARS = 300  # of one line: arguments and schemas may hold anything
+_MIN_PATH = 100  # characters of a path that stay, however long the message
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _ENCODED = {"array": ("[", "]"), "object": ("{", "}")}
 
@@ -74,8 +78,8 @@ def _fetch_nothing(uri: str) -> Any:
     raise ValueError(f"references outside the schema are not followed: {uri}")
 
 
-def schema_problems(validator: "Validator", args: JSON) -> tuple[str, ...]:
-    """What is wrong with ``args``, one line each; empty when they fit.
+def schema_issues(validator: "Validator", args: JSON) -> tuple[ValidationIssue, ...]:
+    """What is wrong with ``args``; empty when they fit.
 
     ``$.path: missing`` before ``$.x: expected string, got integer`` before ``$.m: not one of
     "a", "b"`` before ``$.z: unknown``, each kind by path.
@@ -83,22 +87,23 @@ def schema_problems(validator: "Validator", args: JSON) -> tuple[str, ...]:
     instance = args if type(args) is dict else dict(args)
     if validator.is_valid(instance):
         return ()
-    return problem_lines(problem for error in validator.iter_errors(instance) for problem in _problems(error))
+    return _issues(problem for error in validator.iter_errors(instance) for problem in _problems(error))
 
 
-def problem_lines(problems: Iterable[Problem]) -> tuple[str, ...]:
-    """Problems as lines, in their fixed order, without repetitions; at most 20 and a count."""
+def _issues(problems: Iterable[Problem]) -> tuple[ValidationIssue, ...]:
+    """Problems as they are told, in their fixed order, without repetitions; at most 20 and a count."""
     merged = _merge(problems)
     mistyped = {problem.path for problem in merged if problem.kind == TYPE}
-    ranked = {
-        (problem.kind, path_text(problem.path), _line(problem))
-        for problem in merged
-        if problem.kind != VALUE or problem.path not in mistyped
-    }
-    lines = [line for *_, line in sorted(ranked)]
-    if len(lines) > _MAX_LINES:
-        lines[_MAX_LINES:] = [f"and {len(lines) - _MAX_LINES} more"]
-    return tuple(lines)
+    ranked: dict[tuple[int, str, str], ValidationIssue] = {}
+    for problem in merged:
+        if problem.kind != VALUE or problem.path not in mistyped:
+            issue = _issue(problem)
+            ranked[problem.kind, path_text(problem.path), issue.message] = issue
+    issues = [ranked[rank] for rank in sorted(ranked)]
+    if len(issues) > _MAX_ISSUES:
+        more = f"and {len(issues) - _MAX_ISSUES} more"
+        issues[_MAX_ISSUES:] = [ValidationIssue(kind="value", path="$", message=more)]
+    return tuple(issues)
 
 
 def _merge(problems: Iterable[Problem]) -> list[Problem]:
@@ -116,26 +121,51 @@ def _merge(problems: Iterable[Problem]) -> list[Problem]:
     return [*lists.values(), *others]
 
 
-def _line(problem: Problem) -> str:
+def _issue(problem: Problem) -> ValidationIssue:
     if problem.kind == TYPE:
-        text = _type_text(problem)
-    elif problem.kind == VALUE:
-        text = _options_text(problem.expected) if problem.expected else problem.text
-    else:
-        text = "missing" if problem.kind == MISSING else "unknown"
-    line = f"{path_text(problem.path)}: {text}"
-    return line if len(line) <= _MAX_CHARS else line[: _MAX_CHARS - 1] + "…"
+        return _type_issue(problem)
+    if problem.kind == VALUE and problem.expected:
+        options = _options_json(problem.expected)
+        more = ", …" if len(problem.expected) > _MAX_OPTIONS else ""
+        return _bounded(problem, f"not one of {', '.join(options)}{more}", options)
+    return _bounded(problem, problem.text if problem.kind == VALUE else _KINDS[problem.kind])
 
 
-def _type_text(problem: Problem) -> str:
+def _type_issue(problem: Problem) -> ValidationIssue:
     expected = sorted(set(problem.expected), key=lambda name: (name == "null", name))
-    text = f"expected {' or '.join(expected)}, got {json_type(problem.value)}"
-    stripped = problem.value.strip() if isinstance(problem.value, str) else ""
+    received = json_type(problem.value)
+    message = f"expected {' or '.join(expected)}, got {received}"
+    return _bounded(problem, message, tuple(expected), received, _hint(expected, problem.value))
+
+
+def _hint(expected: Sequence[str], value: Any) -> str:
+    """What to do about a value of another type; empty when nothing is known."""
+    stripped = value.strip() if isinstance(value, str) else ""
     for name in expected:
         first, last = _ENCODED.get(name, ("\0", ""))
         if stripped.startswith(first) and stripped.endswith(last):
-            return f"{text} (it looks like a JSON-encoded {name}: send the {name} itself)"
-    return text
+            return f"it looks like a JSON-encoded {name}: send the {name} itself"
+    return ""
+
+
+def _bounded(
+    problem: Problem, message: str, expected: tuple[str, ...] = (), received: str = "", hint: str = ""
+) -> ValidationIssue:
+    """The issue, with its path and its message cut where its line would be too long."""
+    fixed = len(": ") + (len(f" ({hint})") if hint else 0)
+    path = _cut(path_text(problem.path), max(_MAX_CHARS - fixed - len(message), _MIN_PATH))
+    return ValidationIssue(
+        kind=_KINDS[problem.kind],
+        path=path,
+        message=_cut(message, _MAX_CHARS - fixed - len(path)),
+        expected=expected,
+        received=received,
+        hint=hint,
+    )
+
+
+def _cut(text: str, chars: int) -> str:
+    return text if len(text) <= chars else text[: chars - 1] + "…"
 
 
 def path_text(path: Path) -> str:
@@ -149,9 +179,10 @@ def _step_text(step: str | int) -> str:
     return f"[{step}]"
 
 
-def _options_text(options: Sequence[Any]) -> str:
-    shown = ", ".join(dict.fromkeys(encode_text(option) for option in options[:_MAX_OPTIONS]))
-    return f"not one of {shown}{', …' if len(options) > _MAX_OPTIONS else ''}"
+def _options_json(options: Sequence[Any]) -> tuple[str, ...]:
+    """The first options as JSON, each once and none endless."""
+    texts = dict.fromkeys(encode_text(option) for option in options[:_MAX_OPTIONS])
+    return tuple(_cut(text, _MAX_CHARS) for text in texts)
 
 
 def _problems(error: "ValidationError") -> Iterator[Problem]:
@@ -214,10 +245,10 @@ _UNKNOWN = {"extra_forbidden", "unexpected_keyword_argument"}
 _REPR = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,]+""")
 
 
-def pydantic_problems(error: "PydanticError", args: JSON) -> tuple[str, ...]:
-    """What pydantic found wrong with ``args``, in the lines of ``schema_problems``."""
+def pydantic_issues(error: "PydanticError", args: JSON) -> tuple[ValidationIssue, ...]:
+    """What pydantic found wrong with ``args``, in the words of ``schema_issues``."""
     entries = error.errors(include_url=False)
-    return problem_lines(_pydantic_problem(dict(entry), args) for entry in entries)
+    return _issues(_pydantic_problem(dict(entry), args) for entry in entries)
 
 
 def _pydantic_problem(entry: dict[str, Any], args: JSON) -> Problem:

@@ -35,7 +35,7 @@ from .events import (
     TurnStart,
 )
 from .limits import Limits
-from .messages import AgentMessage, Message, ToolCall, Usage
+from .messages import AgentMessage, Content, Message, ToolCall, ToolReference, Usage
 from .sequence import without_blanks
 from .transcript import Seen, Transcript
 
@@ -91,7 +91,7 @@ class AgentState(Struct, frozen=True, kw_only=True, gc=False):
     system: str = ""
     limits: Limits = Limits()
     window: int = 0
-    active_tools: tuple[str, ...] = ()
+    active_tools: tuple[str, ...] = ()  # deferred tools that a result has referred to
     blobs: dict[str, Any] = {}
     projection: Projected | None = None
     seen_calls: Seen = field(default_factory=Seen)
@@ -124,6 +124,12 @@ class AgentState(Struct, frozen=True, kw_only=True, gc=False):
             return ()
         return tuple([c.call for c in turn.calls.uncommitted if c.stage not in ("ended", "committed")])
 
+    @property
+    def waiting_calls(self) -> tuple[CallState, ...]:
+        """Calls of the open turn that wait for a person."""
+        turn = self.turn
+        return tuple([c for c in turn.calls.uncommitted if c.stage == "waiting"]) if turn else ()
+
 
 def fold(facts: Iterable[Fact], state: AgentState | None = None) -> AgentState:
     """The state after ``facts``, starting from ``state`` or from nothing."""
@@ -141,10 +147,13 @@ def apply(state: AgentState, fact: Fact) -> AgentState:
 
 def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
     messages, ids, tail, seen = state.messages, state.ids, state.tail, state.seen_calls
+    active = state.active_tools
     for number, stored in enumerate(fact.history, state.message_count + 1):
         messages = messages.append(_numbered(stored, number))
-        for call in stored.message.tool_calls if stored.message is not None else ():
-            seen = seen.add(call.id)
+        if stored.message is not None:
+            active = _activated(active, stored.message.content)
+            for call in stored.message.tool_calls:
+                seen = seen.add(call.id)
         ids = ids.append(f"m{number}")
         tail = _tail(tail, stored.message)
     return replace(
@@ -162,6 +171,7 @@ def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
         blobs={**state.blobs, **fact.blobs} if fact.blobs else state.blobs,
         tail=tail,
         seen_calls=seen,
+        active_tools=active,
         runs=state.runs + 1,
         run_id=fact.run_id,
         active=True,
@@ -181,6 +191,12 @@ def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
         last_error=None,
         end_reason="",
     )
+
+
+def _activated(active: tuple[str, ...], content: tuple[Content, ...]) -> tuple[str, ...]:
+    """The deferred tools in use, with those that ``content`` refers to."""
+    found = [block.tool_name for block in content if type(block) is ToolReference]
+    return active if not found else tuple(dict.fromkeys((*active, *found)))
 
 
 def _numbered(stored: Stored, number: int) -> AgentMessage:
@@ -301,7 +317,10 @@ def _context_projected(state: AgentState, fact: ContextProjected) -> AgentState:
         view: Transcript[str | Stored] = Transcript(fact.append)
     else:
         view = base.view.prefix(fact.keep).extend(fact.append)
-    return replace(state, seq=fact.seq, projection=Projected(fact.seq, view, fact.fingerprint))
+    projection = Projected(fact.seq, view, fact.fingerprint)
+    if fact.blobs:
+        return replace(state, seq=fact.seq, projection=projection, blobs={**state.blobs, **fact.blobs})
+    return replace(state, seq=fact.seq, projection=projection)
 
 
 def _context_compacted(state: AgentState, fact: ContextCompacted) -> AgentState:
@@ -332,7 +351,9 @@ def _model_response(state: AgentState, fact: ModelResponse) -> AgentState:
 
 
 def _tool_exec_start(state: AgentState, fact: ToolExecStart) -> AgentState:
-    return replace(state, seq=fact.seq, turn=_with_call(state.turn, fact.call_id, stage="started"))
+    return replace(
+        state, seq=fact.seq, turn=_with_call(state.turn, fact.call_id, stage="started", announced=True)
+    )
 
 
 def _tool_exec_dispatch(state: AgentState, fact: ToolExecDispatch) -> AgentState:
@@ -361,13 +382,14 @@ def _tool_exec_end(state: AgentState, fact: ToolExecEnd) -> AgentState:
         tool_skips=state.tool_skips + (outcome in SKIPPED_OUTCOMES),
         errors_by_tool=errors,
         terminal=state.terminal or (fact.terminal and outcome == "ok"),
+        active_tools=_activated(state.active_tools, fact.content) if outcome == "ok" else state.active_tools,
     )
 
 
 def _approval_requested(state: AgentState, fact: ApprovalRequested) -> AgentState:
     turn = state.turn
     for call_id in fact.call_ids:
-        turn = _with_call(turn, call_id, stage="waiting")
+        turn = _with_call(turn, call_id, stage="waiting", reason=fact.reason)
     return replace(state, seq=fact.seq, turn=turn)
 
 
@@ -381,6 +403,7 @@ def _approval_decided(state: AgentState, fact: ApprovalDecided) -> AgentState:
             stage="requested",
             approved=fact.approved,
             declined=not fact.approved,
+            reason=fact.reason,
             args=fact.args,
         ),
     )

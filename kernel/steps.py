@@ -72,28 +72,33 @@ _PROMPTS = Deliver(("prompt", "steering"))
 _FOLLOW_UPS = Deliver(("follow_up",))
 
 
-def next_step(state: AgentState, limits: Limits, *, aborted: bool = False) -> Step:
-    """The next step of the run that ``state`` shows. Rows as in the design's table."""
+def next_step(state: AgentState, limits: Limits, *, aborted: bool = False, one_by_one: bool = False) -> Step:
+    """The next step of the run that ``state`` shows. Rows as in the design's table.
+
+    ``one_by_one``: a turn takes one steering message, not all.
+    """
     if not state.active:
         return End(state.end_reason)
     if aborted:
         return End("aborted")
     if state.failed:
         return End("stop_guard" if state.failed == "stop_guard" else "error")
-    bounded = limits.cost is not None or limits.tool_calls is not None
+    bounded = limits.cost is not None or limits.tool_calls is not None or limits.tokens is not None
     if bounded and (reached := limit_reached(state, limits)):
         return End(reached)
     if state.turn is not None:
-        return _in_turn(state, state.turn)
+        return _in_turn(state, state.turn, one_by_one)
     return _between_turns(state, limits)
 
 
 def limit_reached(state: AgentState, limits: Limits) -> str:
-    """The end reason of a limit on calls or cost that is used up, or ``""``.
+    """The end reason of a limit on calls, cost or tokens that is used up, or ``""``.
 
     The limit on calls ends a run only when the model wants one call more.
     """
     if limits.cost is not None and state.run_usage.cost and state.run_usage.cost.total >= limits.cost:
+        return "budget"
+    if limits.tokens is not None and state.run_usage.total_tokens >= limits.tokens:
         return "budget"
     if limits.tool_calls is None or state.dispatches < limits.tool_calls or state.turn is None:
         return ""
@@ -101,15 +106,18 @@ def limit_reached(state: AgentState, limits: Limits) -> str:
     return "max_tool_calls" if any(wanted) else ""
 
 
-def _in_turn(state: AgentState, turn: Turn) -> Step:
+def _in_turn(state: AgentState, turn: Turn, one_by_one: bool) -> Step:
     if not turn.reply_id:
-        if state.prompts or state.steering or state.taken:
+        answerable = state.tail in ("user", "tool")
+        if state.prompts or state.taken or (state.steering and not (one_by_one and answerable)):
             return _PROMPTS
-        return _ASK if state.tail in ("user", "tool") else _CLOSE_TURN
+        return _ASK if answerable else _CLOSE_TURN
     if turn.calls.committed == len(turn.calls):
         return _CLOSE_TURN
-    undecided = (call.stage for call in turn.calls.uncommitted if call.stage not in ("ended", "committed"))
-    return _PAUSE if next(undecided, "") == "waiting" else _RUN_TOOLS
+    waiting = any(call.stage == "waiting" for call in turn.calls.uncommitted)
+    if waiting and not (state.steering or state.prompts):
+        return _PAUSE  # nothing runs until it is decided
+    return _RUN_TOOLS
 
 
 def _between_turns(state: AgentState, limits: Limits) -> Step:

@@ -1,30 +1,35 @@
 """The calls of one reply: when each may start, and how its result reaches the transcript.
 
-1. Calls start in order. Adjacent concurrency-safe ones run together, up to the limit; any other
-   runs alone. A call that cannot start yet holds back all later ones.
-2. A failure never cancels its siblings; a fatal one ends the run.
-3. Results are committed in call order, each as soon as all earlier ones are in.
-4. A message that steers the run stops further starts, and interrupts tools that allow it.
+1. Calls that need a person's approval are asked for together, before anything runs.
+2. Calls start in order. Adjacent concurrency-safe ones run together, up to the limit; any other
+   runs alone. A call that cannot start yet, or that a gate still looks at, holds back all later ones.
+3. A failure never cancels its siblings; a fatal one ends the run.
+4. Results are committed in call order, each as soon as all earlier ones are in.
+5. A message that steers the run stops further starts, and interrupts tools that allow it.
 
-Read with: ``tool_call.py``, ``closing.py`` (calls that will not run).
+Read with: ``tool_prepare.py``, ``tool_call.py``, ``closing.py`` (calls that will not run).
 """
 
 from collections import deque
 
 from .call_states import CallState
 from .closing import announce, commit_results, end_execution, end_unrun
-from .events import ToolExecDispatch, ToolExecUpdate
-from .json_edge import plain_json
+from .events import ApprovalRequested, ToolExecDispatch, ToolExecUpdate
+from .json_edge import clean_text, plain_json
 from .pull import pull
 from .run import Run
 from .steps import limit_reached
-from .tool_call import SKIPPED, UNKNOWN, Execution, Refusal, refusal
+from .tool_call import Execution
+from .tool_check import Refusal, refusal
+from .tool_prepare import Preparation
 
 
 async def run_tools(run: Run) -> None:
     """Perform the step "run tools": until nothing is left to run or the run is to end."""
     batch = _Batch(run)
     batch.reconcile()
+    if batch.ask_first():
+        return
     run.on_notice = batch.notice
     try:
         while not run.aborted:
@@ -34,7 +39,8 @@ async def run_tools(run: Run) -> None:
             if launch:
                 await run.flush()
                 batch.launch(launch)
-            if not batch.running:
+            batch.prepare()
+            if not batch.busy:
                 if not batch.may_start():
                     return
                 continue
@@ -53,23 +59,56 @@ class _Batch:
         self.run = run
         self.running: dict[str, Execution] = run.executions
         self.to_start: deque[CallState] = deque()
+        self.preparation: Preparation | None = None  # of the first call to start
 
     def reconcile(self) -> None:
-        """Look at where each call stands; one that was dispatched when an earlier process died ends:
-        nobody knows its effect."""
+        """Look at where each call stands; one that was dispatched when an earlier process died ends,
+        because nobody knows its effect, unless it does no harm when it runs again."""
         turn = self.run.state.turn
         calls = turn.calls.uncommitted if turn is not None else ()
         settled = False
         for state in calls:
-            if state.stage in ("requested", "started"):
+            if state.stage in ("requested", "started", "waiting") or self._may_repeat(state):
                 self.to_start.append(state)
             elif state.stage == "dispatched":
-                end_unrun(self.run, state, "unknown", UNKNOWN)
+                end_unrun(self.run, state, Refusal("unknown", self.run.config.texts.unknown_outcome))
                 settled = True
             elif state.stage == "ended":
                 settled = True
         if settled:
             commit_results(self.run)
+
+    def _may_repeat(self, state: CallState) -> bool:
+        tool = self.run.toolbox.by_name.get(state.call.name)
+        args = state.call.args if state.args is None else state.args
+        return state.stage == "dispatched" and tool is not None and tool.may_repeat(args)
+
+    def ask_first(self) -> bool:
+        """Ask a person about all calls that need it, at once; whether there are such calls."""
+        run = self.run
+        if not run.toolbox.may_ask or self._overtaken:
+            return False
+        asked = tuple([state.call.id for state in self.to_start if self._needs_approval(state)])
+        if asked:
+            run.record(ApprovalRequested(asked))
+        return bool(asked)
+
+    def _needs_approval(self, state: CallState) -> bool:
+        tool = self.run.toolbox.by_name.get(state.call.name)
+        if tool is None or state.approved or state.declined or state.stage not in ("requested", "started"):
+            return False
+        args = state.call.args if state.args is None else state.args
+        return tool.spec_for(args).needs_approval and refusal(self.run, state) is None
+
+    @property
+    def _overtaken(self) -> bool:
+        """Whether a message of the user came before what is left to start."""
+        return bool(self.run.state.steering or self.run.state.prompts)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way."""
+        return bool(self.running) or (self.preparation is not None and not self.preparation.done)
 
     def may_start(self) -> bool:
         """Whether a call is left that this batch may still start."""
@@ -82,17 +121,24 @@ class _Batch:
         settled = False
         while to_start and not run.aborted:
             state = to_start[0]
-            skipped = bool(run.state.steering)
-            if not skipped and (
-                limit_reached(run.state, run.limits) or (self.running and not self._may_join(state))
-            ):
+            if self._overtaken:
+                self._forget_preparation()
+                refused: Refusal | None = Refusal("skipped", run.config.texts.skipped)
+            elif limit_reached(run.state, run.limits) or (self.running and not self._may_join(state)):
                 break
-            refused = Refusal("skipped", SKIPPED) if skipped else refusal(run, state.call)
-            if refused is None:
-                launch.append(self._dispatch(state))
             else:
-                end_unrun(run, state, *refused)
+                refused = refusal(run, state)
+            if refused is None:
+                execution = self._prepared(state)
+                if execution is None:
+                    break
+                refused = self._verdict()
+                if refused is None:
+                    launch.append(self._dispatch(execution, state))
+            if refused is not None:
+                end_unrun(run, state, refused)
                 settled = True
+            self.preparation = None
             to_start.popleft()
         if settled:
             commit_results(run)
@@ -100,23 +146,61 @@ class _Batch:
 
     def _may_join(self, state: CallState) -> bool:
         """Whether a call may run beside those under way; one that will be refused waits its turn."""
-        running = self.running
+        running, preparation = self.running, self.preparation
         tool = self.run.toolbox.by_name.get(state.call.name)
-        return (
-            tool is not None
-            and len(running) < self.run.limits.concurrency
-            and tool.is_safe(state.call.args)
-            and all(execution.safe for execution in running.values())
-        )
+        if tool is None or len(running) >= self.run.limits.concurrency:
+            return False
+        if preparation is not None:
+            safe = preparation.execution.safe
+        else:
+            safe = tool.is_safe(state.call.args if state.args is None else state.args)
+        return safe and all(execution.safe for execution in running.values())
 
-    def _dispatch(self, state: CallState) -> Execution:
-        run, call = self.run, state.call
+    def _prepared(self, state: CallState) -> Execution | None:
+        """The call's execution, once everybody who wants to has looked at it; None until then."""
+        run = self.run
+        if self.preparation is None:
+            execution = Execution(run, state, run.toolbox.by_name[state.call.name])
+            if not Preparation.needed(run, execution):
+                return execution
+            announce(run, state)
+            self.preparation = Preparation(run, execution)
+            return None
+        if not self.preparation.done:
+            return None
+        if self.preparation.asks is not None:
+            self._ask(self.preparation)
+            return None
+        return self.preparation.execution
+
+    def _ask(self, preparation: Preparation) -> None:
+        """Have a person decide; nothing more starts until then."""
+        reason = preparation.asks.reason if preparation.asks is not None else ""
+        self.run.record(ApprovalRequested((preparation.execution.call.id,), clean_text(reason)))
+        self.preparation = None
+        self.to_start.clear()
+
+    def _verdict(self) -> Refusal | None:
+        return self.preparation.refused if self.preparation is not None else None
+
+    def _forget_preparation(self) -> None:
+        if self.preparation is not None:
+            self.preparation.cancel()
+            self.preparation = None
+
+    def _dispatch(self, execution: Execution, state: CallState) -> Execution:
+        run, call = self.run, execution.call
         announce(run, state)
-        key = f"{run.recorder.session}:{call.id}"
-        run.record(ToolExecDispatch(call.id, key))
-        execution = Execution(run, call, run.toolbox.by_name[call.name], key)
+        args = None if execution.args is call.args else dict(execution.args)
+        run.record(ToolExecDispatch(call.id, execution.key, args))
         self.running[call.id] = execution
         return execution
+
+    def prepare(self) -> None:
+        """Let validator, preview and gate look at the next call; the consumer has seen its start."""
+        preparation = self.preparation
+        if preparation is not None and preparation.job is None and not self.run.aborted:
+            preparation.start()
 
     def launch(self, executions: list[Execution]) -> None:
         """Start the tools; the consumer has seen what was announced."""
@@ -132,21 +216,29 @@ class _Batch:
         """Something came from outside: interrupt what may be interrupted, at once."""
         if self.run.state.steering:
             for execution in list(self.running.values()):
-                if execution.tool.spec.interrupt == "cancel":
+                if execution.spec.interrupt == "cancel":
                     execution.interrupt()
 
     def has_news(self) -> bool:
-        """Whether a call ended, progressed, or something outside is to be told."""
+        """Whether a call ended, progressed, was decided upon, or something outside is to be told."""
+        preparation = self.preparation
+        if preparation is not None and (preparation.shown is not None or self._overtaken):
+            return True
+        if preparation is not None and preparation.done and not preparation.looked_at:
+            preparation.looked_at = True  # it may still have to wait for those that run
+            return True
         return bool(self.run.outbox) or any(e.has_news for e in self.running.values())
 
     def collect(self) -> bool:
         """Record what ended and what progressed; whether a fatal error ends the batch."""
         run, fatal = self.run, None
+        if self.preparation is not None and (preview := self.preparation.take_preview()) is not None:
+            run.recorder.signal((preview,))
         for execution in list(self.running.values()):
             if (progress := execution.take_progress()) is not None:
-                summary, payload = progress
+                payload = plain_json(progress.payload)
                 update = ToolExecUpdate(
-                    execution.call.id, "progress", summary, plain_json(payload), run_id=run.id
+                    execution.call.id, "progress", progress.topic, progress.summary, payload, run_id=run.id
                 )
                 run.recorder.signal((update,))
             outcome = execution.outcome

@@ -1,37 +1,26 @@
-"""One call into one result: find, check, run, convert, cut to size.
+"""One call that may run: its task, its context, what it comes to.
 
-``refusal`` decides without effects whether a call may run; ``Execution`` runs it in a task of its
-own and keeps the outcome for the generator to record. What a tool raises is what the model reads;
-only ``FatalToolError`` goes further.
+``Execution`` runs the tool in a task of its own and keeps the outcome for the generator to record.
+What a tool raises is what the model reads; only ``FatalToolError`` goes further.
 
-Read with: ``tool_batch.py`` (when calls start), ``toolbox.py``.
+Read with: ``tool_check.py``, ``tool_prepare.py`` (what comes before), ``tool_batch.py`` (when calls start).
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, get_args
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, NamedTuple
 
-import msgspec
-
+from .call_states import CallState
 from .errors import CANCELED, FatalToolError, ToolError, describe, error_kind
-from .json_edge import clean_json, clean_text, copy_json, encode_text
-from .messages import Content, Document, Image, Text, ToolCall, ToolReference, clean_block
-from .ports import JSON, Clock, ToolResult
+from .hooks import CallNext, ToolUse
+from .json_edge import clean_text, copy_json, plain_json
+from .messages import Text
+from .ports import JSON, Clock, ToolSpec
 from .run import Run
 from .spawn import Job
-from .toolbox import ResolvedTool
-
-Blocks: TypeAlias = tuple[Content, ...]
-_CONTENT_TYPES = get_args(Content)
-_RESULT_TYPES = (Text, Image, Document, ToolReference)  # what a result may hold
-MAX_LISTED = 64  # names of tools, and characters of a name, that a message repeats
-
-
-class Refusal(NamedTuple):
-    """A call that will not run: its outcome and what the model is told."""
-
-    outcome: str
-    text: str
+from .tool_result import Blocks, cut_to_size, to_content
+from .toolbox import ResolvedTool, is_safe
 
 
 class Outcome(NamedTuple):
@@ -43,55 +32,26 @@ class Outcome(NamedTuple):
     fatal: BaseException | None = None
 
 
-def refusal(run: Run, call: ToolCall) -> Refusal | None:
-    """Why ``call`` may not run, or None; looks, and changes nothing."""
-    if not call.completed:
-        return Refusal("invalid", "the call was cut off by the output limit and was not executed")
-    tool = run.toolbox.by_name.get(call.name)
-    if tool is None:
-        return Refusal("unknown_tool", _unknown(call.name, sorted(run.toolbox.by_name)))
-    if call.args_invalid:
-        return Refusal("invalid", _unparsed(call))
-    limit = run.limits.tool_errors
-    failures = run.state.errors_by_tool.get(call.name, 0)
-    if limit is not None and failures >= limit:
-        return Refusal("disabled", f"tool {call.name!r} is switched off after {failures} failures")
-    try:
-        problems = [clean_text(str(problem)) for problem in tool.check(call.args)]
-    except Exception as error:  # noqa: BLE001 (a tool's own check is the tool's code: what it raises is an answer)
-        return Refusal("invalid", f"arguments could not be checked: {describe(error)}")
-    if problems:
-        return Refusal("invalid", "arguments do not match the schema: " + "; ".join(problems))
-    return None
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    listed = ", ".join(known[:MAX_LISTED]) or "none"
-    more = f" and {len(known) - MAX_LISTED} more" if len(known) > MAX_LISTED else ""
-    shown = name if len(name) <= MAX_LISTED else f"{name[:MAX_LISTED]}…"
-    return f"tool {shown!r} not found; available tools: {listed}{more}"
-
-
-def _unparsed(call: ToolCall) -> str:
-    text = call.args_text or ""
-    shown = text if len(text) <= 500 else f"{text[:500]}…"
-    return f"arguments are not a JSON object: {call.args_parse_error}; received: {shown}"
-
-
 def _nothing() -> None:
     """No timer is set."""
 
 
 class CallContext:
-    """The ``ToolContext`` of a running call."""
+    """The ``ToolContext`` of a call."""
 
-    __slots__ = ("_execution", "_run", "call_id", "idempotency_key")
+    __slots__ = ("_execution", "_run")
 
-    def __init__(self, run: Run, execution: "Execution", key: str) -> None:
+    def __init__(self, run: Run, execution: "Execution") -> None:
         self._run = run
         self._execution = execution
-        self.call_id = execution.call.id
-        self.idempotency_key = key
+
+    @property
+    def call_id(self) -> str:
+        return self._execution.call.id
+
+    @property
+    def idempotency_key(self) -> str:
+        return self._execution.key
 
     @property
     def agent(self) -> tuple[str, ...]:
@@ -109,41 +69,58 @@ class CallContext:
     def cancelled(self) -> bool:
         return self._execution.cancelled
 
-    def progress(self, summary: str = "", /, **payload: Any) -> None:
+    def progress(self, summary: str = "", /, *, topic: str = "summary", **payload: Any) -> None:
         """See ``ToolContext.progress``."""
         execution = self._execution
-        if execution.outcome is None and execution.report(clean_text(summary), payload):
+        if not execution.began or execution.outcome is not None:
+            return
+        if execution.report(Progress(clean_text(summary), clean_text(topic), payload)):
             self._run.poke()
 
 
+class Progress(NamedTuple):
+    """What a tool last said of its work."""
+
+    summary: str
+    topic: str
+    payload: dict[str, Any]
+
+
 class Execution:
-    """A call under way; ``outcome`` is set when it is over."""
+    """A call at its turn; ``outcome`` is set when it is over. ``args`` are those that run."""
 
     __slots__ = (
-        "_key",
         "_progress",
         "_reported",
         "_run",
         "_stop_timer",
         "abandoned",
+        "approved",
+        "args",
         "began",
         "call",
         "cancelled",
         "interrupted",
         "job",
+        "key",
         "outcome",
+        "preview",
         "safe",
+        "spec",
         "started_at",
         "timed_out",
         "tool",
     )  # fmt: skip
 
-    def __init__(self, run: Run, call: ToolCall, tool: ResolvedTool, key: str) -> None:
-        self.call = call
+    def __init__(self, run: Run, state: CallState, tool: ResolvedTool) -> None:
+        self.call = call = state.call
         self.tool = tool
-        self.safe = tool.is_safe(call.args)
+        self.approved = state.approved
+        self.key = f"{run.recorder.session}:{call.id}"
+        self.preview: JSON | None = None
+        self.use_args(call.args if state.args is None else state.args)
         self.outcome: Outcome | None = None
-        self._progress: deque[tuple[str, dict[str, Any]]] = deque(maxlen=1)
+        self._progress: deque[Progress] = deque(maxlen=1)
         self._reported = False
         self.abandoned = False
         self.began = False
@@ -153,16 +130,25 @@ class Execution:
         self.started_at = run.clock.monotonic()
         self._stop_timer: Callable[[], None] = _nothing
         self._run = run
-        self._key = key
         self.job: Job | None = None
 
-    def report(self, summary: str, payload: dict[str, Any]) -> bool:
+    def use_args(self, args: JSON) -> None:
+        """Run with these arguments, and by the traits that hold for them."""
+        self.args = args
+        self.spec: ToolSpec = self.tool.spec_for(args)
+        self.safe = is_safe(self.spec)
+
+    def use(self, context: CallContext) -> ToolUse:
+        """The call as gates and middlewares see it."""
+        return ToolUse(self.call, self.spec, self.args, context, self._run.state, self.preview, self.approved)
+
+    def report(self, progress: Progress) -> bool:
         """Keep the newest progress; whether the generator is still to be told. Any thread."""
-        self._progress.append((summary, payload))
+        self._progress.append(progress)
         told, self._reported = self._reported, True
         return not told
 
-    def take_progress(self) -> tuple[str, dict[str, Any]] | None:
+    def take_progress(self) -> Progress | None:
         """The newest progress, once."""
         self._reported = False  # before it is taken: what comes from now on tells again
         return self._progress.popleft() if self._progress else None
@@ -174,7 +160,7 @@ class Execution:
 
     def skip(self) -> None:
         """Do not run: a message came in between the announcement and the start."""
-        self.outcome = Outcome("skipped", (Text(SKIPPED),), {})
+        self.outcome = Outcome("skipped", (Text(self._run.config.texts.skipped),), {})
 
     def start(self) -> None:
         """Run the tool in a task of its own."""
@@ -188,7 +174,10 @@ class Execution:
         self.cancelled = True
         self.job.cancel()
         if not self.began:
-            outcome, text = ("skipped", SKIPPED) if self.interrupted else ("cancelled", NOT_STARTED)
+            texts = self._run.config.texts
+            outcome, text = (
+                ("skipped", texts.skipped) if self.interrupted else ("cancelled", texts.not_started)
+            )
             self.outcome = Outcome(outcome, (Text(text),), {})
             self._run.wake.set()
             return
@@ -218,13 +207,12 @@ class Execution:
         if self.outcome is not None:
             return  # cancelled before its first step
         self.began = True
-        limit_s = self.tool.spec.timeout_s
+        limit_s = self.spec.timeout_s
         if limit_s is not None:
             self._stop_timer = self._run.clock.call_later(limit_s, self._time_out)
-        context = CallContext(self._run, self, self._key)  # kept nowhere: the two would hold each other
         outcome = None
         try:
-            outcome = self._convert(await self.tool.tool.execute(copy_json(self.call.args), context))
+            outcome = self._convert(await self._execute())
         except BaseException as error:  # noqa: BLE001 (whatever a tool raises is an answer to the model; no task may end in an exception)
             outcome = self._failed(error)
         finally:
@@ -233,6 +221,18 @@ class Execution:
                 self.outcome = outcome or self._stopped()
             self._run.wake.set()
 
+    def _execute(self) -> Awaitable[object]:
+        """The tool's execution with the host's middlewares around it, the first outermost."""
+        context = CallContext(self._run, self)  # kept nowhere: the two would hold each other
+        args = copy_json(self.args)  # a tool may change what it gets
+        call: CallNext = partial(self.tool.tool.execute, args, context)
+        middlewares = self._run.config.hooks.middlewares
+        if middlewares:
+            use = self.use(context)
+            for middleware in reversed(middlewares):
+                call = partial(middleware, use, call)
+        return call()
+
     def _time_out(self) -> None:
         self.timed_out = True
         self.cancel()
@@ -240,26 +240,28 @@ class Execution:
     def _failed(self, error: BaseException) -> Outcome:
         if self.cancelled or error_kind(error) == CANCELED:
             return self._stopped()
-        text, fatal = f"{type(error).__name__}: {describe(error)}", None
+        text, fatal, details = f"{type(error).__name__}: {describe(error)}", None, {}
         if isinstance(error, ToolError):
             first = error.args[0] if error.args else ""
             text = first if isinstance(first, str) and first else describe(error)
+            details = plain_json(error.details)
             fatal = error if isinstance(error, FatalToolError) else None
         content, _ = cut_to_size((Text(clean_text(text)),), self._limit)
-        return Outcome("error", content, {}, fatal)
+        return Outcome("error", content, details, fatal)
 
     def _stopped(self) -> Outcome:
+        texts = self._run.config.texts
         if self.timed_out:
-            return _error(f"the tool took longer than {self.tool.spec.timeout_s:g} s and was stopped")
+            return _error(texts.timed_out.format(seconds=self.spec.timeout_s))
         if self.interrupted:
-            return Outcome("interrupted", (Text(INTERRUPTED),), {})
+            return Outcome("interrupted", (Text(texts.interrupted),), {})
         if self.cancelled or self._run.aborted:
-            return Outcome("cancelled", (Text(CANCELLED),), {})
+            return Outcome("cancelled", (Text(texts.cancelled),), {})
         return _error("the tool cancelled itself")
 
     @property
     def _limit(self) -> int:
-        return self.tool.spec.max_result_bytes or self._run.limits.result_bytes
+        return self.spec.max_result_bytes or self._run.limits.result_bytes
 
     def _convert(self, result: object) -> Outcome:
         try:
@@ -274,107 +276,5 @@ class Execution:
         return Outcome("error" if is_error else "ok", content, details)
 
 
-CANCELLED = "cancelled while it was running; whether it had any effect is unknown"
-INTERRUPTED = "interrupted by a new message while it was running; whether it had any effect is unknown"
-NOT_STARTED = "not executed: the run was ended first"
-LIMIT_REACHED = "not executed: the run may make no more tool calls"
-SKIPPED = "not executed: a new message from the user came first"
-UNKNOWN = (
-    "the process ended while this call was running; whether it had any effect is unknown, "
-    "and it was not run again"
-)
-
-
 def _error(text: str) -> Outcome:
     return Outcome("error", (Text(clean_text(text)),), {})
-
-
-def to_content(result: object) -> tuple[Blocks, dict[str, Any], bool, int]:
-    """Content blocks, details, whether it is an error, and the surrogates replaced.
-
-    Text is taken as it is, blocks too; everything else becomes compact JSON text.
-
-    Raises:
-        TypeError: no JSON form.
-        ValueError: a number that JSON does not have, or bytes that are not text.
-    """
-    if isinstance(result, str):
-        clean = clean_text(str(result))
-        return (Text(clean),), {}, False, int(clean != result)
-    if isinstance(result, ToolResult):
-        content, _, _, replaced = to_content(result.content)
-        if not isinstance(result.details, dict):
-            raise TypeError(f"details must be an object, not {type(result.details).__name__}")
-        details, more = clean_json(msgspec.to_builtins(result.details))
-        return content, details, result.is_error, replaced + more
-    if isinstance(result, bytes | bytearray | memoryview):
-        return (Text(_decode(bytes(result))),), {}, False, 0
-    given = _blocks(result)
-    if given:
-        wrong = [type(block).__name__ for block in given if not isinstance(block, _RESULT_TYPES)]
-        if wrong:
-            raise TypeError(f"a result holds text, images, documents and tool references, no {wrong[0]}")
-        blocks = [clean_block(block) for block in given]
-        return tuple([block for block, _ in blocks]), {}, False, sum([n for _, n in blocks])
-    if result is None:
-        return (), {}, False, 0
-    if isinstance(result, set | frozenset):
-        result = sorted(result, key=repr)  # the order of a set is another in every process
-    value, replaced = clean_json(msgspec.to_builtins(result, enc_hook=_to_plain))
-    return (Text(value if isinstance(value, str) else encode_text(value)),), {}, False, replaced
-
-
-def _blocks(result: object) -> list[Content]:
-    """The content blocks that a result is made of; none where it is something else."""
-    items: list[Any] = list(result) if isinstance(result, Sequence) else [result]
-    return items if items and all(isinstance(item, _CONTENT_TYPES) for item in items) else []
-
-
-def _decode(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            "bytes that are not UTF-8 text; return text, or an Image or Document block"
-        ) from error
-
-
-def _to_plain(value: Any) -> Any:
-    """JSON of a value that msgspec does not know: pydantic models say it themselves."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json")
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"a {type(value).__qualname__} has no JSON form")
-
-
-def cut_to_size(content: Blocks, limit: int) -> tuple[Blocks, int]:
-    """Content whose text is at most about ``limit`` bytes, and the size before if it was more.
-
-    Head and tail stay; the mark between them says how much is missing.
-    """
-    if sum([len(block.text) for block in content if type(block) is Text]) * 4 <= limit:
-        return content, 0
-    sizes = [len(block.text.encode()) if type(block) is Text else 0 for block in content]
-    total = sum(sizes)
-    if total <= limit:
-        return content, 0
-    left = limit
-    cut: list[Content] = []
-    for block, size in zip(content, sizes, strict=True):
-        if type(block) is Text and size > left:
-            cut.append(Text(_head_and_tail(block.text, size, left)))
-            left = 0
-        else:
-            cut.append(block)
-            left -= size
-    return tuple(cut), total
-
-
-def _head_and_tail(text: str, size: int, limit: int) -> str:
-    half = limit // 2
-    head = text[:half].encode()[:half].decode(errors="ignore")
-    tail = text[-half:].encode()[-half:].decode(errors="ignore") if half else ""
-    missing = size - len(head.encode()) - len(tail.encode())
-    return f"{head}\n[… {missing:,} bytes left out …]\n{tail}"

@@ -3,65 +3,77 @@
 Read with: ``ports.py`` (``Tool``), ``tool_call.py``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from .errors import ToolDefinitionError
-from .ports import JSON, Tool, ToolSpec
-from .schema import compile_schema, schema_problems
+from .ports import JSON, Refused, Tool, ToolContext, ToolSpec, ValidationIssue
+from .schema import compile_schema, schema_issues
 
 
 class ResolvedTool:
-    """A tool and how to use it.
+    """A tool and how to use it; ``check`` lists what is wrong with arguments."""
 
-    ``check`` lists what is wrong with arguments, one line each.
-    """
-
-    __slots__ = ("_safe", "check", "spec", "tool")
+    __slots__ = ("_spec_for", "check", "preview", "spec", "tool", "validate")
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
         self.spec = tool.spec
         self.check = _checker(tool, self.spec)
-        self._safe = _safety(tool, self.spec)
+        # abilities of the protocols in ports.py; isinstance with one costs more than a short run
+        self.validate: Callable[[JSON, ToolContext], Awaitable[Refused | None]] | None
+        self.validate = getattr(tool, "validate", None)
+        self.preview: Callable[[JSON, ToolContext], Awaitable[JSON]] | None
+        self.preview = getattr(tool, "preview", None)
+        self._spec_for: Callable[[JSON], ToolSpec] | None = getattr(tool, "spec_for", None)
+
+    def spec_for(self, args: JSON) -> ToolSpec:
+        """The spec as it holds for ``args``; where the tool cannot say, its careful one."""
+        if self._spec_for is None:
+            return self.spec
+        try:
+            return self._spec_for(args)
+        except Exception:  # noqa: BLE001 (the arguments may not be checked yet: what the tool makes of bad ones is no answer)
+            return self.spec
 
     def is_safe(self, args: JSON) -> bool:
-        """Whether a call with ``args`` may run beside others; a tool that cannot say is not safe."""
-        try:
-            return self._safe(args)
-        except Exception:  # noqa: BLE001 (the arguments are not checked yet: what the tool makes of bad ones is "no")
-            return False
+        """Whether a call with ``args`` may run beside others."""
+        return is_safe(self.spec_for(args))
+
+    def may_repeat(self, args: JSON) -> bool:
+        """Whether a call that may have run already does no harm when it runs again."""
+        spec = self.spec_for(args)
+        return bool(spec.read_only or spec.idempotent)
 
 
-def _checker(tool: Tool, spec: ToolSpec) -> Callable[[JSON], Sequence[str]]:
-    own: Callable[[JSON], Sequence[str]] | None = getattr(tool, "check_arguments", None)
-    if own is not None:  # a ChecksArguments; isinstance with a protocol costs more than a short run
+def is_safe(spec: ToolSpec) -> bool:
+    """Whether a call may run beside others."""
+    return bool(spec.read_only) if spec.concurrency_safe is None else spec.concurrency_safe
+
+
+def _checker(tool: Tool, spec: ToolSpec) -> Callable[[JSON], Sequence[ValidationIssue]]:
+    own: Callable[[JSON], Sequence[ValidationIssue]] | None = getattr(tool, "check_arguments", None)
+    if own is not None:
         return own
     if not spec.schema:
         return _accept
     validator = compile_schema(spec.schema, spec.name)
-    return lambda args: schema_problems(validator, args)
+    return lambda args: schema_issues(validator, args)
 
 
-def _accept(args: JSON) -> Sequence[str]:
+def _accept(args: JSON) -> Sequence[ValidationIssue]:
     return ()
-
-
-def _safety(tool: Tool, spec: ToolSpec) -> Callable[[JSON], bool]:
-    own: Callable[[JSON], bool] | None = getattr(tool, "concurrency_safe", None)
-    if own is not None:  # a DecidesConcurrency
-        return own
-    safe = spec.concurrency_safe if spec.concurrency_safe is not None else bool(spec.read_only)
-    return lambda args: safe
 
 
 class Toolbox:
     """Tools by name.
 
+    ``may_ask`` says whether any call may need a person's approval.
+
     Raises:
         ToolDefinitionError: two tools have one name, or a tool's schema is not a JSON Schema.
     """
 
-    __slots__ = ("by_name", "specs")
+    __slots__ = ("by_name", "deferred", "may_ask", "specs")
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.by_name: dict[str, ResolvedTool] = {}
@@ -72,3 +84,11 @@ class Toolbox:
                 raise ToolDefinitionError("tools: two tools have one name", name=name)
             self.by_name[name] = resolved
         self.specs = tuple([resolved.spec for resolved in self.by_name.values()])
+        self.deferred = any(spec.deferred for spec in self.specs)
+        self.may_ask = any(spec.needs_approval for spec in self.specs)
+
+    def offered(self, active: Sequence[str]) -> tuple[ToolSpec, ...]:
+        """The specs a model is told about: deferred tools only once they are ``active``."""
+        if not self.deferred:
+            return self.specs
+        return tuple([spec for spec in self.specs if not spec.deferred or spec.name in active])

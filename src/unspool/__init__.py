@@ -9,7 +9,7 @@ names here are those most programs need; each is also where it is defined, below
 from .kernel.abort import Abort, Inbox
 from .kernel.clock import FakeClock
 from .kernel.codec import Codec
-from .kernel.config import AgentContext, Hooks, LoopConfig, StopVerdict
+from .kernel.config import AgentContext, LoopConfig
 from .kernel.errors import (
     AgentError,
     ContinueError,
@@ -41,6 +41,7 @@ from .kernel.events import (
     TurnStart,
 )
 from .kernel.function_tool import raw_tool, tool
+from .kernel.hooks import Hooks, StopVerdict, Verdict
 from .kernel.limits import Limits, Retry
 from .kernel.loop import agent_loop, agent_loop_continue
 from .kernel.messages import (
@@ -114,6 +115,7 @@ __all__ = [
     "TurnEnd",
     "TurnStart",
     "Usage",
+    "Verdict",
     "__version__",
     "agent_loop",
     "agent_loop_continue",

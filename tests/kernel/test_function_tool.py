@@ -17,8 +17,19 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from unspool.kernel.errors import ToolDefinitionError, ToolError, ToolValidationError
-from unspool.kernel.function_tool import FunctionTool, raw_tool, tool
-from unspool.kernel.ports import ChecksArguments, DecidesConcurrency, Tool, ToolContext
+from unspool.kernel.function_tool import FunctionTool, RawTool, raw_tool, tool
+from unspool.kernel.ports import (
+    JSON,
+    ChecksArguments,
+    DecidesTraits,
+    Previews,
+    Refused,
+    Tool,
+    ToolContext,
+    Validates,
+    ValidationIssue,
+)
+from unspool.kernel.tool_functions import PreviewFunction, ValidateFunction
 
 
 class Uncancelled:
@@ -84,6 +95,11 @@ def typed(annotation: object) -> FunctionTool[..., Any]:
     return tool(echo)
 
 
+def told(tool: ChecksArguments, args: JSON) -> list[str]:
+    """What is wrong with ``args``, in lines."""
+    return [issue.text for issue in tool.check_arguments(args)]
+
+
 # --- the spec ----------------------------------------------------------------------------------
 
 
@@ -112,37 +128,6 @@ def test_traits_and_names() -> None:
     assert (fn.spec.name, fn.spec.description, fn.spec.title) == ("sum-up", "Sums.", "Sum")
     assert (fn.spec.read_only, fn.spec.timeout_s, fn.spec.meta) == (True, 3, {"a": 1})
     assert (fn.__name__, fn.__doc__, fn()) == ("fn", "Not shown.", None)
-
-
-def test_traits_by_arguments() -> None:
-    def small(args: Any) -> bool:
-        return bool(args["n"] < 10)
-
-    @tool(read_only=small, needs_approval=lambda args: not small(args))
-    def fn(n: int) -> None: ...
-
-    assert (fn.spec.read_only, fn.spec.concurrency_safe, fn.spec.needs_approval) == (None, None, True)
-    assert [fn.concurrency_safe({"n": n}) for n in (1, 99)] == [True, False]
-    assert [fn.needs_approval({"n": n}) for n in (1, 99)] == [False, True]
-
-    @tool(read_only=True, concurrency_safe=small)
-    def other(n: int) -> None: ...
-
-    assert other.spec.concurrency_safe is False
-    assert [other.concurrency_safe({"n": n}) for n in (1, 99)] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("read_only", "concurrency_safe", "safe"),
-    [(None, None, False), (True, None, True), (True, False, False), (False, True, True)],
-)
-def test_concurrency_follows_read_only(
-    read_only: bool | None, concurrency_safe: bool | None, safe: bool
-) -> None:
-    @tool(read_only=read_only, concurrency_safe=concurrency_safe)
-    def fn() -> None: ...
-
-    assert fn.concurrency_safe({}) is safe
 
 
 def test_parameter_descriptions() -> None:
@@ -190,14 +175,188 @@ def test_the_context_is_hidden() -> None:
 
     assert list(fn.spec.schema["properties"]) == ["a"]
     assert anyio.run(fn.execute, {"a": 1}, CTX) == (CTX, 1, CTX)
-    assert fn.check_arguments({"a": 1, "ctx": 2}) == ("$.ctx: unknown",)
+    assert told(fn, {"a": 1, "ctx": 2}) == ["$.ctx: unknown"]
 
 
 def test_protocols() -> None:
     tools: list[Tool] = [add, raw_tool("r", "", {}, lambda args, ctx: None)]
     for each in tools:
         assert isinstance(each, ChecksArguments)
-        assert isinstance(each, DecidesConcurrency)
+        assert isinstance(each, DecidesTraits)
+        assert not isinstance(each, Validates | Previews)
+
+
+# --- traits ------------------------------------------------------------------------------------
+
+
+def both_kinds(**traits: Any) -> list[FunctionTool[..., Any] | RawTool]:
+    """A tool of each kind, with these traits."""
+
+    async def run(n: int = 0) -> None: ...
+
+    return [tool(run, **traits), raw_tool("run", "", {}, lambda args, ctx: None, **traits)]
+
+
+BY_ARGUMENTS: dict[str, tuple[Any, Any]] = {  # trait: (what a function decides, the careful choice)
+    "title": ("Delete a.txt", ""),
+    "activity": ("deleting a.txt", ""),
+    "read_only": (True, None),
+    "concurrency_safe": (True, False),
+    "destructive": (False, None),
+    "idempotent": (True, None),
+    "open_world": (False, None),
+    "interrupt": ("cancel", "block"),
+    "needs_approval": (False, True),
+    "timeout_s": (2.5, None),
+    "max_result_bytes": (100, None),
+}
+
+
+@pytest.mark.parametrize(("trait", "choice", "careful"), [(t, *row) for t, row in BY_ARGUMENTS.items()])
+def test_a_trait_is_a_value_or_a_function_of_the_arguments(trait: str, choice: Any, careful: Any) -> None:
+    for made in both_kinds(**{trait: choice}):
+        assert getattr(made.spec, trait) == choice
+        assert made.spec_for({"n": 1}) is made.spec
+
+    for made in both_kinds(**{trait: lambda args: choice if args["n"] == 1 else careful}):
+        assert getattr(made.spec, trait) == careful
+        assert [getattr(made.spec_for({"n": n}), trait) for n in (1, 2)] == [choice, careful]
+
+
+def test_several_traits_by_arguments() -> None:
+    def inside(args: JSON) -> bool:
+        return not str(args["path"]).startswith("/")
+
+    @tool(read_only=inside, needs_approval=lambda args: not inside(args), timeout_s=3)
+    def look(path: str) -> None:
+        """Look."""
+
+    decided = look.spec_for({"path": "a"})
+    assert (decided.read_only, decided.needs_approval, decided.timeout_s) == (True, False, 3)
+    assert (decided.name, decided.description, decided.schema) == ("look", "Look.", look.spec.schema)
+    assert look.spec_for({"path": "/"}).needs_approval
+    assert look.spec.concurrency_safe is None  # follows read_only, in each of them
+
+
+def test_what_a_trait_function_raises_comes_through() -> None:
+    for made in both_kinds(activity=lambda args: f"reading {args['path']}"):
+        assert made.spec_for({"path": "a"}).activity == "reading a"
+        with pytest.raises(KeyError):
+            made.spec_for({})
+
+
+@pytest.mark.parametrize(
+    ("trait", "answer"),
+    [("activity", ["a"]), ("read_only", "yes"), ("interrupt", "stop"), ("timeout_s", "3"), ("title", None)],
+)
+def test_an_answer_of_another_type_is_no_answer(trait: str, answer: Any) -> None:
+    for made in both_kinds(**{trait: lambda args: answer}):
+        with pytest.raises(ValueError, match=rf"at `\$.{trait}`"):
+            made.spec_for({})
+
+
+@pytest.mark.parametrize("trait", ["strict", "deferred", "meta"])
+def test_traits_of_the_definition_are_no_functions(trait: str) -> None:
+    with pytest.raises(ToolDefinitionError, match=f"can't be a function .tool='run', trait='{trait}'"):
+        both_kinds(**{trait: lambda args: None})
+
+
+def test_traits_of_methods() -> None:
+    one, two = Shop("one"), Shop("two")
+    assert one.stock.spec_for({"item": "a"}).activity == "counting a"
+    assert one.price_tool.spec_for({}) is one.price_tool.spec
+    assert one.stock.spec is two.stock.spec
+
+
+# --- abilities ---------------------------------------------------------------------------------
+
+
+def able(validate: ValidateFunction | None = None, preview: PreviewFunction | None = None) -> list[Any]:
+    """A tool of each kind, with these abilities."""
+
+    def run(path: str) -> None: ...
+
+    return [
+        tool(run, validate=validate, preview=preview),
+        tool(validate=validate, preview=preview)(run),
+        raw_tool("run", "", {}, lambda args, ctx: None, validate=validate, preview=preview),
+    ]
+
+
+NO = Refused("no such file", code=404)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "outcome"), [(None, None), ("no such file", Refused("no such file")), (NO, NO)]
+)
+async def test_validate(answer: Any, outcome: Refused | None) -> None:
+    got: list[object] = []
+
+    def now(args: JSON, ctx: ToolContext) -> Refused | str | None:
+        got.append((args, ctx, threading.current_thread() is threading.main_thread()))
+        return cast("Refused | str | None", answer)
+
+    async def later(args: JSON, ctx: ToolContext) -> Refused | str | None:
+        got.append((args, ctx, "async"))
+        return cast("Refused | str | None", answer)
+
+    for fn, where in ((now, False), (later, "async")):
+        for made in able(validate=fn):
+            assert isinstance(made, Validates) and not isinstance(made, Previews)
+            assert await made.validate({"path": "a"}, CTX) == outcome
+            assert got.pop() == ({"path": "a"}, CTX, where)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("answer", "outcome"), [({"diff": "+a"}, {"diff": "+a"}), ("+a", {"text": "+a"})])
+async def test_preview(answer: Any, outcome: JSON) -> None:
+    def now(args: JSON, ctx: ToolContext) -> JSON | str:
+        assert threading.current_thread() is not threading.main_thread()
+        return cast("JSON | str", answer)
+
+    async def later(args: JSON, ctx: ToolContext) -> JSON | str:
+        return cast("JSON | str", answer)
+
+    for fn in (now, later):
+        for made in able(preview=fn):
+            assert isinstance(made, Previews) and not isinstance(made, Validates)
+            assert await made.preview({"path": "a"}, CTX) == outcome
+
+
+def test_a_tool_without_an_ability_has_none() -> None:
+    for made in able():
+        assert (made.validate, made.preview) == (None, None)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("answer", [True, False, 3, []])
+async def test_answers_that_mean_nothing(answer: Any) -> None:
+    for made in able(validate=lambda args, ctx: answer, preview=lambda args, ctx: answer):
+        with pytest.raises(ToolDefinitionError, match=r"validate must give .* \(tool='run', got="):
+            await made.validate({}, CTX)
+        with pytest.raises(ToolDefinitionError, match=r"preview must give .* \(tool='run', got="):
+            await made.preview({}, CTX)
+
+
+@pytest.mark.anyio
+async def test_what_an_ability_raises_comes_through() -> None:
+    def fails(args: JSON, ctx: ToolContext) -> str:
+        raise OSError("disk")
+
+    for made in able(validate=fails, preview=fails):
+        with pytest.raises(OSError, match="disk"):
+            await made.validate({}, CTX)
+        with pytest.raises(OSError, match="disk"):
+            await made.preview({}, CTX)
+
+
+@pytest.mark.anyio
+async def test_abilities_of_methods_get_no_self() -> None:
+    stock = Shop("one").stock
+    assert stock.validate is not None
+    assert await stock.validate({"item": ""}, CTX) == Refused("name an item")
+    assert await stock.validate({"item": "a"}, CTX) is None
 
 
 # --- arguments ---------------------------------------------------------------------------------
@@ -274,18 +433,49 @@ REFUSED: list[tuple[object, object, list[str]]] = [
 @pytest.mark.parametrize(("annotation", "sent", "lines"), REFUSED, ids=[str(case[0]) for case in REFUSED])
 def test_what_is_wrong(annotation: object, sent: object, lines: list[str]) -> None:
     fn = typed(annotation)
-    assert fn.check_arguments({"x": sent}) == tuple(lines)
+    assert told(fn, {"x": sent}) == lines
     with pytest.raises(ToolValidationError) as caught:
         anyio.run(fn.execute, {"x": sent}, CTX)
     assert str(caught.value) == "\n".join(lines)
 
 
 def test_missing_and_unknown() -> None:
-    assert add.check_arguments({"b": "x", "z": 1}) == (
+    assert told(add, {"b": "x", "z": 1}) == [
         "$.a: missing",
         "$.b: expected integer, got string",
         "$.z: unknown",
-    )
+    ]
+
+
+ISSUES: list[tuple[object, object, ValidationIssue]] = [
+    (
+        list[int],
+        "[1]",
+        ValidationIssue(
+            kind="type",
+            path="$.x",
+            message="expected array, got string",
+            expected=("array",),
+            received="string",
+            hint="it looks like a JSON-encoded array: send the array itself",
+        ),
+    ),
+    (
+        Literal["a", 2],
+        "c",
+        ValidationIssue(kind="value", path="$.x", message='not one of "a", 2', expected=('"a"', "2")),
+    ),
+    (
+        Item,
+        {"name": ""},
+        ValidationIssue(kind="value", path="$.x.name", message="a name has letters"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("annotation", "sent", "issue"), ISSUES, ids=[str(case[0]) for case in ISSUES])
+def test_issues_are_data(annotation: object, sent: object, issue: ValidationIssue) -> None:
+    assert typed(annotation).check_arguments({"x": sent}) == (issue,)
 
 
 @pytest.mark.anyio
@@ -418,7 +608,11 @@ class Shop:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    @tool(read_only=True)
+    @tool(
+        read_only=True,
+        activity=lambda args: f"counting {args['item']}",
+        validate=lambda args, ctx: None if args["item"] else "name an item",
+    )
     async def stock(self, item: str, ctx: ToolContext) -> str:
         """What there is."""
         return f"{self.name}: {item}"
@@ -531,10 +725,9 @@ async def test_raw_tools() -> None:
     for fn, end in ((later, "async"), (now, False)):
         made = raw_tool("raw", "A raw one.", SCHEMA, fn, read_only=True)
         assert (made.spec.name, made.spec.schema, made.spec.read_only) == ("raw", SCHEMA, True)
-        assert made.check_arguments({"x": "a"}) == ("$.x: expected integer, got string",)
+        assert told(made, {"x": "a"}) == ["$.x: expected integer, got string"]
         assert made.check_arguments({"x": 1.0}) == ()
         assert await made.execute({"x": 1}, CTX) == [1, CTX, end]
-        assert made.concurrency_safe({})
 
 
 def test_raw_schemas() -> None:

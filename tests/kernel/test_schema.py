@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from unspool.kernel.errors import ToolDefinitionError
-from unspool.kernel.schema import compile_schema, path_text, schema_problems
+from unspool.kernel.ports import ValidationIssue
+from unspool.kernel.schema import compile_schema, path_text, schema_issues
 
 
 def obj(required: tuple[str, ...] = (), closed: bool = False, **properties: Any) -> dict[str, Any]:
@@ -115,9 +116,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "many problems": (
         obj(closed=True),
         {f"k{n:02}": 1 for n in range(25)},
-        [f"$.k{n:02}: unknown" for n in range(20)] + ["and 5 more"],
+        [f"$.k{n:02}: unknown" for n in range(20)] + ["$: and 5 more"],
     ),
-    "a long key": (obj(closed=True), {"k" * 9_000: 1}, [f"$.{'k' * 297}…"]),
+    "a long key": (obj(closed=True), {"k" * 9_000: 1}, [f"$.{'k' * 288}…: unknown"]),
     "a long enum": (
         obj(m={"enum": list(range(50))}),
         {"m": 99},
@@ -127,8 +128,81 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("schema", "args", "lines"), CASES.values(), ids=CASES)
-def test_problems(schema: dict[str, Any], args: dict[str, Any], lines: list[str]) -> None:
-    assert schema_problems(compile_schema(schema, "t"), args) == tuple(lines)
+def test_what_is_told(schema: dict[str, Any], args: dict[str, Any], lines: list[str]) -> None:
+    issues = schema_issues(compile_schema(schema, "t"), args)
+    assert [issue.text for issue in issues] == lines
+    assert all(len(line) <= 300 for line in lines)
+
+
+ISSUES: dict[str, tuple[dict[str, Any], dict[str, Any], ValidationIssue]] = {
+    "missing": (
+        obj(path=STR, required=("path",)),
+        {},
+        ValidationIssue(kind="missing", path="$.path", message="missing"),
+    ),
+    "type": (
+        obj(x={"type": ["null", "string", "integer"]}),
+        {"x": []},
+        ValidationIssue(
+            kind="type",
+            path="$.x",
+            message="expected integer or string or null, got array",
+            expected=("integer", "string", "null"),
+            received="array",
+        ),
+    ),
+    "type, with a hint": (
+        obj(a=LIST),
+        {"a": "[1]"},
+        ValidationIssue(
+            kind="type",
+            path="$.a",
+            message="expected array, got string",
+            expected=("array",),
+            received="string",
+            hint="it looks like a JSON-encoded array: send the array itself",
+        ),
+    ),
+    "one of some values": (
+        obj(m={"enum": ["a", 1, None]}),
+        {"m": "c"},
+        ValidationIssue(
+            kind="value", path="$.m", message='not one of "a", 1, null', expected=('"a"', "1", "null")
+        ),
+    ),
+    "another value": (
+        obj(n={"minimum": 3}),
+        {"n": 1},
+        ValidationIssue(kind="value", path="$.n", message="value is less than the minimum of 3"),
+    ),
+    "unknown": (
+        obj(closed=True),
+        {"a b": 2},
+        ValidationIssue(kind="unknown", path='$["a b"]', message="unknown"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "args", "issue"), ISSUES.values(), ids=ISSUES)
+def test_issues_are_data(schema: dict[str, Any], args: dict[str, Any], issue: ValidationIssue) -> None:
+    assert schema_issues(compile_schema(schema, "t"), args) == (issue,)
+
+
+def test_at_most_twenty_issues_and_a_count() -> None:
+    issues = schema_issues(compile_schema(obj(closed=True), "t"), {f"k{n:02}": 1 for n in range(25)})
+    assert [issue.path for issue in issues[:-1]] == [f"$.k{n:02}" for n in range(20)]
+    assert issues[-1] == ValidationIssue(kind="value", path="$", message="and 5 more")
+
+
+def test_a_long_place_leaves_room_for_what_is_wrong() -> None:
+    key = "k" * 9_000
+    schema = obj() | {"properties": {key: LIST, "m": {"enum": ["v" * 9_000]}}}
+    wrong_type, wrong_value = schema_issues(compile_schema(schema, "t"), {key: "[]", "m": 1})
+    assert wrong_type.text.endswith(
+        "…: expected array, got string (it looks like a JSON-encoded array: send the array itself)"
+    )
+    assert wrong_value.text.startswith('$.m: not one of "vvv')
+    assert (len(wrong_type.text), len(wrong_value.text), len(wrong_value.expected[0])) == (300, 300, 300)
 
 
 @pytest.mark.parametrize(
@@ -159,12 +233,12 @@ def test_deeply_nested_arguments() -> None:
     args: dict[str, Any] = {}
     for _ in range(900):
         args = {"a": args}
-    assert schema_problems(compile_schema(obj(a={"$ref": "#"}), "t"), args) == ()
+    assert schema_issues(compile_schema(obj(a={"$ref": "#"}), "t"), args) == ()
 
 
 def test_importing_loads_neither_validator() -> None:
     code = """if True:
-        import sys, unspool.kernel.schema, unspool.kernel.function_tool
+        import sys, unspool.kernel.schema, unspool.kernel.function_tool, unspool.kernel.type_schema
         print([name for name in ("jsonschema_rs", "pydantic") if name in sys.modules])
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

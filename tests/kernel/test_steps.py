@@ -40,6 +40,12 @@ ROWS: dict[str, tuple[AgentState, Limits, bool, Step]] = {
     "0 abort beats everything": (running(turn=turn("requested")), Limits(), True, End("aborted")),
     "0 abort beats a finished answer": (running(tail="assistant"), Limits(), True, End("aborted")),
     "0 cost used up": (running(run_usage=SPENT, tail="user"), Limits(cost=2.0), False, End("budget")),
+    "0 tokens used up": (
+        running(run_usage=Usage(input_tokens=8, output_tokens=2), tail="user"),
+        Limits(tokens=10),
+        False,
+        End("budget"),
+    ),
     "0 one call too many": (
         running(turn=turn("committed", "requested"), dispatches=1),
         Limits(tool_calls=1),
@@ -57,8 +63,14 @@ ROWS: dict[str, tuple[AgentState, Limits, bool, Step]] = {
     "2 calls requested": (running(turn=turn("requested", "requested")), Limits(), False, RunTools()),
     "2 a call in doubt": (running(turn=turn("dispatched")), Limits(), False, RunTools()),
     "2 ended, not committed": (running(turn=turn("ended")), Limits(), False, RunTools()),
-    "2 one before the one that waits": (
+    "3 one before the one that waits": (
         running(turn=turn("requested", "waiting")),
+        Limits(),
+        False,
+        Pause(),
+    ),
+    "2 a message came before the decision": (
+        running(turn=turn("waiting"), steering=queued("steering")),
         Limits(),
         False,
         RunTools(),
@@ -122,3 +134,9 @@ ROWS: dict[str, tuple[AgentState, Limits, bool, Step]] = {
 def test_next_step(row: str) -> None:
     state, limits, aborted, expected = ROWS[row]
     assert next_step(state, limits, aborted=aborted) == expected
+
+
+def test_steering_one_by_one_leaves_the_second_for_the_next_turn() -> None:
+    taken = running(turn=OPEN, tail="user", steering=queued("steering"))
+    assert next_step(taken, Limits(), one_by_one=True) == AskModel()
+    assert next_step(taken, Limits()) == PROMPTS

@@ -199,7 +199,7 @@ def test_trace(name: str, backend: str) -> None:
         return await run_facts(script)
 
     told = anyio.run(play, backend=backend)
-    told = told.replace(repr(LoopConfig(model=ScriptedModel()).continue_text), "'…'")
+    told = told.replace(repr(LoopConfig(model=ScriptedModel()).texts.go_on), "'…'")
     assert told == lines(BEGIN + expected)
 
 

@@ -16,6 +16,7 @@ from unspool.kernel import (
     Limits,
     LoopConfig,
     OverloadedError,
+    Settings,
     StopInfo,
     StopVerdict,
     ToolError,
@@ -23,8 +24,8 @@ from unspool.kernel import (
     TurnInfo,
     agent_loop,
 )
-from unspool.kernel.config import DEFAULT_CONTINUE_TEXT
 from unspool.kernel.function_tool import raw_tool
+from unspool.kernel.texts import DEFAULT_TEXTS, Texts
 from unspool.kernel.trace import line
 from unspool.llm.scripted import Say, ScriptedModel, Unfinished, call
 
@@ -62,12 +63,12 @@ def test_follow_up_at_the_limit_stays_queued(play: Player) -> None:  # I-16d
 
 def test_cut_answer_is_continued(play: Player) -> None:  # T22
     run = play(cut("partial answer"), "and the rest")
-    assert run.sent() == ["user: go", "assistant: partial answer", f"user: {DEFAULT_CONTINUE_TEXT}"]
+    assert run.sent() == ["user: go", "assistant: partial answer", f"user: {DEFAULT_TEXTS.go_on}"]
     assert (run.end.turns, run.end.reason) == (2, "stop")
 
 
 def test_text_of_the_request_to_continue_is_a_choice(play: Player) -> None:
-    run = play(cut("partial"), "rest", continue_text="go on")
+    run = play(cut("partial"), "rest", texts=Texts(go_on="go on"))
     assert run.sent()[-1] == "user: go on"
     assert "message_end user 'go on' (length_recovery)" in run.brief
 
@@ -324,12 +325,12 @@ def test_configuration_is_taken_at_each_turn(play: Player) -> None:  # I-18
     async def main() -> list[str]:
         current = first
 
-        def refresh() -> LoopConfig:
-            return current
+        def refresh() -> Settings:
+            return Settings(current, context)
 
         config = replace(first, refresh=refresh, log=log)
-        current = config
-        async with agent_loop("go", AgentContext(tools=[gives("x")]), config) as run:
+        current, context = config, AgentContext(tools=[gives("x")])
+        async with agent_loop("go", context, config) as run:
             async for event in run:
                 if line(event).startswith("tool_exec_end"):
                     current = replace(config, model=second)

@@ -20,6 +20,7 @@ from unspool.kernel import (
     Text,
     ToolError,
     ToolExecEnd,
+    ValidationIssue,
     make_call,
     user_message,
 )
@@ -226,7 +227,11 @@ class Check:
         return "ran"
 
 
-@pytest.mark.parametrize("problem", [1, "\ud800"], ids=["a number", "a surrogate"])
+@pytest.mark.parametrize(
+    "problem",
+    [1, ValidationIssue(kind="value", path="$", message="\ud800")],
+    ids=["a number", "a surrogate"],
+)
 def test_check_that_says_it_oddly(play: Player, problem: Any) -> None:
     run = play(ASKS, "ok", tools=[Check(problem)])
     assert run.error is None

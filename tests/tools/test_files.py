@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from unspool.kernel.errors import ToolDefinitionError
-from unspool.kernel.ports import DecidesConcurrency
 from unspool.tools import Root, file_tools
 
 
@@ -15,8 +14,7 @@ def test_the_tools(root: Path) -> None:
     tools = file_tools(root)
     assert [tool.spec.name for tool in tools] == ["read_file", "list_dir", "glob", "grep"]
     for tool in tools:
-        assert isinstance(tool, DecidesConcurrency)
-        assert (tool.spec.read_only, tool.concurrency_safe({})) == (True, True)
+        assert (tool.spec.read_only, tool.spec.concurrency_safe) == (True, None)
         properties = tool.spec.schema["properties"]
         assert "ctx" not in properties
         assert tool.spec.description and all(shown["description"] for shown in properties.values())

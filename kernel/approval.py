@@ -1,0 +1,75 @@
+"""What a person decides on calls that wait, at once or after the run has paused.
+
+Read with: ``hooks.py`` (``Verdict``, ``Approve``), ``tool_batch.py`` (who asks), ``loop.py``.
+"""
+
+from collections.abc import Mapping
+
+from .errors import ContinueError, HookError, LogError, describe
+from .events import ApprovalDecided
+from .hooks import ApprovalInfo, Decisions, Verdict
+from .json_edge import clean_text, plain_json
+from .pull import pull
+from .run import Run
+from .state import AgentState
+
+UNDECIDED = Verdict.deny("nobody decided on it")
+
+
+def check_decisions(state: AgentState | None, decisions: Decisions) -> None:
+    """Refuse decisions that fit no waiting call.
+
+    Raises:
+        ContinueError: no call waits.
+        ValueError: a call id that does not wait, or a verdict that decides nothing.
+    """
+    waiting = [call.call.id for call in state.waiting_calls] if state is not None else []
+    if not waiting:
+        raise ContinueError("resume: no call waits for a decision")
+    given = decisions if isinstance(decisions, Mapping) else {}
+    unknown = sorted(set(given) - set(waiting))
+    if unknown:
+        raise ValueError(f"resume: no such call waits for a decision: {unknown}; these do: {waiting}")
+    for verdict in given.values() if isinstance(decisions, Mapping) else [decisions]:
+        if not isinstance(verdict, Verdict) or verdict.decision not in ("allow", "deny"):
+            raise ValueError(f"resume: a decision allows or denies, this does neither: {verdict!r}")
+
+
+def decide(run: Run, decisions: Decisions) -> None:
+    """Record the decision on each call that waits; one without a verdict is declined."""
+    for waiting in run.state.waiting_calls:
+        call_id = waiting.call.id
+        verdict = decisions if isinstance(decisions, Verdict) else decisions.get(call_id, UNDECIDED)
+        run.record(
+            ApprovalDecided(
+                call_id,
+                verdict.decision == "allow",
+                by=clean_text(verdict.by),
+                reason=clean_text(verdict.reason),
+                args=None if verdict.args is None else plain_json(verdict.args),
+            )
+        )
+
+
+async def waiting_on(run: Run) -> bool:
+    """Have the host decide at once, where it wants to; whether it has, or the run has failed in it."""
+    approve = run.config.hooks.approve
+    if approve is None:
+        return False
+    await pull()  # a person takes their time
+    state = run.state
+    waiting = state.waiting_calls
+    info = ApprovalInfo(
+        tuple([call.call for call in waiting]), {call.call.id: call.reason for call in waiting}, state
+    )
+    try:
+        decisions = await run.ask_host(lambda: approve(info))
+        if decisions is None:
+            return False
+        check_decisions(run.state, decisions)
+        decide(run, decisions)
+    except LogError:
+        raise
+    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
+        run.fail(HookError("hook: approve raised", reason=describe(error)))
+    return True

@@ -1,0 +1,178 @@
+"""Code of the host that runs at fixed points of a run, and what it is shown and may answer.
+
+Every hook may be a plain function or an ``async`` one. Where nothing else is said, a hook that raises
+ends the run as failed; a gate that raises denies. Hooks are not announced: they run before the
+consumer has seen an effect, and must leave none.
+
+Read with: ``config.py``, ``loop.py``, ``tool_prepare.py``, ``model_call.py``.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from .events import ModelResponse, ToolExecEnd
+from .messages import AgentMessage, Message, ToolCall
+from .ports import JSON, CallOptions, ModelRequest, ToolContext, ToolSpec
+from .state import AgentState
+
+T = TypeVar("T")
+MaybeAwaitable: TypeAlias = T | Awaitable[T]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnInfo:
+    """What a turn hook is shown. ``index`` counts from 1 within the run."""
+
+    index: int
+    state: AgentState
+
+
+@dataclass(frozen=True, slots=True)
+class StopInfo:
+    """What the stop guard is shown: after which turn, the last reply, and what made the run stop."""
+
+    turns: int
+    reply: AgentMessage | None
+    trigger: Literal["end_turn", "stop_after_tool"]
+    state: AgentState
+
+
+@dataclass(frozen=True, slots=True)
+class StopVerdict:
+    """The stop guard's answer.
+
+    ``stop`` lets the run end. ``go_on`` commits ``text`` as a user message and goes on; without
+    text it cannot. ``fail`` ends the run as failed, with ``text`` as the reason.
+    """
+
+    decision: Literal["stop", "go_on", "fail"] = "stop"
+    text: str = ""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """Whether a call may run: what a gate answers, and a person.
+
+    ``allow`` runs it, with ``args`` instead of its own where given; they are checked like those of
+    the model. ``deny`` tells the model ``reason``. ``ask`` (a gate's only) has a person decide. ``by``
+    is who decided, for the log.
+    """
+
+    decision: Literal["allow", "deny", "ask"]
+    args: dict[str, Any] | None = None
+    reason: str = ""
+    by: str = ""
+
+    @staticmethod
+    def allow(args: dict[str, Any] | None = None, *, by: str = "") -> "Verdict":
+        """Let the call run."""
+        return Verdict(decision="allow", args=args, by=by)
+
+    @staticmethod
+    def deny(reason: str = "", *, by: str = "") -> "Verdict":
+        """Do not let it run."""
+        return Verdict(decision="deny", reason=reason, by=by)
+
+    @staticmethod
+    def ask(reason: str = "") -> "Verdict":
+        """Have a person decide."""
+        return Verdict(decision="ask", reason=reason)
+
+
+Decisions: TypeAlias = Verdict | Mapping[str, Verdict]
+"""One verdict for all calls that wait, or one for each by call id; a call without one is declined."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A call as gates and middlewares see it.
+
+    ``spec`` is the tool's as it holds for ``args``; ``args`` are those that would run, ``call`` holds
+    those the model asked for. ``approved`` says that a person has let it pass.
+    """
+
+    call: ToolCall
+    spec: ToolSpec
+    args: JSON
+    ctx: ToolContext
+    state: AgentState
+    preview: JSON | None = None
+    approved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalInfo:
+    """Calls that wait for a person, with the reason given where a gate asked."""
+
+    calls: tuple[ToolCall, ...]
+    reasons: Mapping[str, str]
+    state: AgentState
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCallInfo:
+    """A model call that is about to be made. ``attempt`` counts from 1 within the turn."""
+
+    request: ModelRequest
+    attempt: int
+    state: AgentState
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyInfo:
+    """What a model call came to. ``reply`` is None where it failed."""
+
+    reply: Message | None
+    response: ModelResponse
+    state: AgentState
+
+
+Messages: TypeAlias = Sequence[str | AgentMessage] | None
+BeforeTurn: TypeAlias = Callable[[TurnInfo], MaybeAwaitable[Messages]]
+AfterTurn: TypeAlias = Callable[[TurnInfo], MaybeAwaitable[None]]
+BeforeModelCall: TypeAlias = Callable[[ModelCallInfo], MaybeAwaitable[CallOptions | Message | None]]
+BeforeRequest: TypeAlias = Callable[[Sequence[Message]], MaybeAwaitable[Sequence[Message]]]
+AfterModelCall: TypeAlias = Callable[[ReplyInfo], MaybeAwaitable[None]]
+Gate: TypeAlias = Callable[[ToolUse], MaybeAwaitable[Verdict | None]]
+Approve: TypeAlias = Callable[[ApprovalInfo], MaybeAwaitable[Decisions | None]]
+CallNext: TypeAlias = Callable[[], Awaitable[object]]
+MakesResultMessage: TypeAlias = Callable[[ToolCall, Message], AgentMessage | None]
+Middleware: TypeAlias = Callable[[ToolUse, CallNext], Awaitable[object]]
+StopGuard: TypeAlias = Callable[[StopInfo], MaybeAwaitable[StopVerdict]]
+BeforeStop: TypeAlias = Callable[[StopInfo], MaybeAwaitable[None]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hooks:
+    """Where a host takes part in a run.
+
+    - ``before_turn`` runs after ``turn_start`` and may give messages to commit before the model is
+      asked; ``after_turn`` after ``turn_end`` of a turn that was not cut short.
+    - ``before_model_call`` sees each request; it may give other options for this call, or the reply
+      itself, in place of the model. ``before_request`` rewrites the lowered messages of one call; the
+      transcript stays as it is. ``after_model_call`` sees what came of each call.
+    - ``gate`` decides on each call that fits its tool. ``approve`` decides, in place of a pause, on
+      calls that wait for a person; None pauses the run after all. ``middlewares`` run around each
+      execution, the first outermost; what they return is the result.
+    - ``tool_result_message`` may give the message that a result becomes, from the call and the plain
+      message; it must lower to a ``tool`` message of the same call.
+    - ``stop_after_tool`` says of a successful call whether the run shall stop after its turn.
+    - ``stop_guard`` may keep a run from stopping normally; it is not asked about aborts, errors or
+      limits. ``before_stop`` then may take its time before the run closes: what is queued meanwhile
+      is still answered.
+    """
+
+    before_turn: BeforeTurn | None = None
+    after_turn: AfterTurn | None = None
+    before_model_call: BeforeModelCall | None = None
+    before_request: BeforeRequest | None = None
+    after_model_call: AfterModelCall | None = None
+    gate: Gate | None = None
+    approve: Approve | None = None
+    middlewares: Sequence[Middleware] = ()
+    tool_result_message: MakesResultMessage | None = None
+    stop_after_tool: Callable[[ToolExecEnd], bool] | None = None
+    stop_guard: StopGuard | None = None
+    before_stop: BeforeStop | None = None

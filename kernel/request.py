@@ -1,0 +1,196 @@
+"""What the next model call is sent: the view is chosen, rewritten by the host, lowered and announced.
+
+Read with: ``projection.py`` (how), ``model_call.py`` (the caller), ``ports.py`` (``ContextManager``).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from .errors import HookError, LogError, ModelError, describe
+from .events import ContextCompacted, ModelResponse, Replaced
+from .hooks import BeforeModelCall, BeforeRequest, ModelCallInfo
+from .messages import AgentMessage, Message, Usage, clean_message
+from .ports import CallModel, CallOptions, Compaction, ContextManager, ModelRequest, Projection
+from .projection import RequestConfig
+from .pull import pull
+from .reply import generate
+from .run import Run
+from .transcript import Transcript
+
+NO_USAGE = Usage()
+
+
+class Composed(NamedTuple):
+    """A request that is announced, or the reply that a hook gave in its place."""
+
+    request: ModelRequest | None
+    fingerprint: str = ""
+    reply: Message | None = None
+
+
+async def compose(run: Run, attempt: int) -> Composed | None:
+    """Choose what the model sees and announce the call; None where a hook has failed the run."""
+    chosen = await _choose(run)
+    hooks, config = run.config.hooks, run.request
+    if hooks.before_request is None and hooks.before_model_call is None:
+        return _announce(run, chosen, config)
+    if run.outbox:
+        await pull()  # a hook may take its time
+    view = run.projector.as_view(chosen.messages)
+    try:
+        if hooks.before_request is not None:
+            view = await _rewrite(run, hooks.before_request, view)
+        if hooks.before_model_call is not None:
+            request = run.projector.draft(view, config)
+            given = await _ask(run, hooks.before_model_call, request, attempt)
+            if isinstance(given, Message):
+                return Composed(None, reply=given)
+            if given is not None:
+                config = RequestConfig(config.system, config.tools, given)
+    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
+        run.fail(error if isinstance(error, HookError) else HookError("hook: raised", reason=describe(error)))
+        return None
+    return _announce(run, Projection(messages=view, tokens=chosen.tokens), config)
+
+
+async def _rewrite(run: Run, hook: BeforeRequest, view: Transcript[AgentMessage]) -> Transcript[AgentMessage]:
+    """The messages of one call as the host wants them; the transcript stays as it is."""
+    try:
+        given = list(await run.ask_host(lambda: hook(run.projector.lower(view))))
+        return _checked(run, [clean_message(message) for message in given])
+    except Exception as error:
+        raise HookError("hook: before_request raised", reason=describe(error)) from error
+
+
+def _checked(run: Run, messages: Sequence[AgentMessage]) -> Transcript[AgentMessage]:
+    """A view that somebody else has chosen.
+
+    Raises:
+        ValueError: nothing in it is for the model.
+    """
+    view = run.projector.as_view(messages)
+    if not run.projector.draft(view, run.request).messages:
+        raise ValueError("the view is empty")
+    return view
+
+
+async def _ask(
+    run: Run, hook: BeforeModelCall, request: ModelRequest, attempt: int
+) -> CallOptions | Message | None:
+    info = ModelCallInfo(request, attempt, run.state)
+    try:
+        given = await run.ask_host(lambda: hook(info))
+        if isinstance(given, Message):
+            if given.role != "assistant":
+                raise ValueError(f"a reply has role assistant, not {given.role!r}")
+            return clean_message(given)
+        if not (given is None or isinstance(given, CallOptions)):
+            raise TypeError(f"expected CallOptions, a Message or None, got {type(given).__name__}")
+    except Exception as error:
+        raise HookError("hook: before_model_call raised", reason=describe(error)) from error
+    return given
+
+
+async def _choose(run: Run) -> Projection:
+    """The view, by the context manager; the whole transcript where there is none."""
+    manager = run.config.context
+    if manager is not None:
+        caller = _caller(run)
+        if run.outbox:
+            await pull()  # a strategy may take its time
+        try:
+            view = run.state.messages
+            chosen: Projection = await run.ask_host(lambda: manager.project(view, caller))
+            return Projection(messages=_checked(run, chosen.messages), tokens=chosen.tokens)
+        except LogError:
+            raise
+        except Exception as error:  # noqa: BLE001 (a strategy that fails must not end the run: the whole view is sent)
+            run.warn("context", f"projection failed, the whole transcript is sent: {describe(error)}")
+    return Projection(messages=run.state.messages)
+
+
+def _announce(run: Run, projection: Projection, config: RequestConfig) -> Composed:
+    """Record what the next call sees."""
+    request, fact = run.projector.project(run.recorder, config, projection)
+    if not request.messages:
+        raise ValueError("the view is empty")
+    run.record(fact)
+    run.projector.recorded(fact)
+    return Composed(request, fact.fingerprint)
+
+
+async def compact(run: Run, manager: ContextManager, reason: str) -> bool:
+    """Have the context manager make the view smaller; whether it did."""
+    before = len(run.state.messages)
+    try:
+        view, caller = run.state.messages, _caller(run)
+        compaction: Compaction = await run.ask_host(lambda: manager.compact(view, reason, caller))
+        stored = tuple([run.recorder.store(message) for message in compaction.messages])
+        replaced = _replaced(run, compaction)
+    except Exception as error:  # noqa: BLE001 (the run then fails by the overflow that this should have mended)
+        run.warn("context", f"compaction failed: {describe(error)}")
+        compaction, stored, replaced = Compaction(changed=False), (), None
+    fact = ContextCompacted(
+        committed=replaced is not None,
+        reason=reason,
+        tokens_before=compaction.tokens_before,
+        tokens_after=compaction.tokens_after,
+        messages_before=before,
+        messages_after=before,
+        messages=stored,
+        replaced=replaced,
+    )
+    if replaced is not None:
+        ids = run.state.ids.since(0)
+        gone = ids.index(replaced.last) - ids.index(replaced.first) + 1
+        fact = msgspec.structs.replace(fact, messages_after=before - gone + len(stored))
+    run.record(fact)
+    return compaction.changed
+
+
+def _replaced(run: Run, compaction: Compaction) -> Replaced | None:
+    """The committed range that a compaction stands for; None where it commits nothing.
+
+    Raises:
+        ValueError: the transcript has no such range.
+    """
+    if not (compaction.changed and compaction.commit):
+        return None
+    ids = run.state.ids.since(0)
+    first, last = compaction.first, compaction.last
+    if first not in ids or last not in ids or ids.index(first) > ids.index(last):
+        raise ValueError(f"a compaction replaces no range of the transcript (first={first!r}, last={last!r})")
+    return Replaced(first=first, last=last)
+
+
+def _caller(run: Run) -> CallModel:
+    """What strategies call models through: recorded and priced, never part of the transcript."""
+
+    async def call_model(request: ModelRequest, purpose: str) -> Message:
+        started_at = run.clock.monotonic()
+
+        def respond(usage: Usage | None, stop_reason: str | None, kind: str) -> None:
+            if run.recorder.run is not run:
+                return  # a strategy that did not stop when the run ended
+            run.record(
+                ModelResponse(
+                    model=run.config.model.name,
+                    usage=usage or NO_USAGE,
+                    stop_reason=stop_reason or "",
+                    error_kind=kind,
+                    total_s=run.clock.monotonic() - started_at,
+                    purpose=purpose,
+                )
+            )
+
+        try:
+            reply = await generate(run.config.model, request)
+        except ModelError as error:
+            respond(None, None, error.error_kind)
+            raise
+        respond(reply.usage, reply.stop_reason, "")
+        return reply
+
+    return call_model

@@ -1,0 +1,119 @@
+"""What a call passes between its announcement and its dispatch: validate, preview, gate.
+
+It runs in a task of its own, so that calls under way are still attended to and an abort or a message
+reaches it at once. It leaves no effect: the consumer has not seen a dispatch, the log has none.
+
+Read with: ``tool_batch.py`` (the caller), ``hooks.py`` (``Verdict``), ``ports.py`` (``Validates``, ``Previews``).
+"""
+
+from inspect import isawaitable
+from typing import Any
+
+from .errors import describe
+from .events import ToolExecUpdate
+from .hooks import Gate, Verdict
+from .json_edge import clean_text, plain_json
+from .run import Run
+from .spawn import Job
+from .tool_call import CallContext, Execution
+from .tool_check import Refusal, check_arguments, denied
+
+
+class Preparation:
+    """A call on its way to its dispatch; ``done`` when ``refused``, ``asks`` or neither is known."""
+
+    __slots__ = ("_run", "asks", "done", "execution", "job", "looked_at", "refused", "shown")
+
+    def __init__(self, run: Run, execution: Execution) -> None:
+        self._run = run
+        self.execution = execution
+        self.done = False
+        self.looked_at = False  # by the batch, after it was done
+        self.refused: Refusal | None = None
+        self.asks: Verdict | None = None
+        self.shown: dict[str, Any] | None = None  # a preview that the generator has not told yet
+        self.job: Job | None = None
+
+    @staticmethod
+    def needed(run: Run, execution: Execution) -> bool:
+        """Whether anybody wants to look at the call first."""
+        tool = execution.tool
+        return run.config.hooks.gate is not None or tool.validate is not None or tool.preview is not None
+
+    def start(self) -> None:
+        self.job = self._run.spawn(self._work)
+
+    def cancel(self) -> None:
+        """Stop asking: the call will not run."""
+        if self.job is not None:
+            self.job.cancel()
+
+    def take_preview(self) -> ToolExecUpdate | None:
+        """The preview as a signal, once."""
+        shown, self.shown = self.shown, None
+        if shown is None:
+            return None
+        return ToolExecUpdate(self.execution.call.id, "preview", payload=shown, run_id=self._run.id)
+
+    async def _work(self) -> None:
+        try:
+            await self._prepare()
+        except BaseException as error:  # noqa: BLE001 (what cannot be decided is not allowed; no task may end in an exception)
+            self.refused = Refusal("denied", denied(self._run.config.texts, describe(error)))
+        finally:
+            self.done = True
+            self._run.wake.set()
+
+    async def _prepare(self) -> None:
+        execution, gate = self.execution, self._run.config.hooks.gate
+        context = CallContext(self._run, execution)
+        self.refused = await self._validate(context) or await self._preview(context)
+        if self.refused is None and gate is not None:
+            await self._ask_gate(gate, context)
+
+    async def _validate(self, context: CallContext) -> Refusal | None:
+        validate = self.execution.tool.validate
+        if validate is None:
+            return None
+        try:
+            refused = await validate(self.execution.args, context)
+        except Exception as error:  # noqa: BLE001 (a tool's own check is the tool's code: what it raises is an answer)
+            return Refusal("invalid", self._run.config.texts.unchecked.format(problem=describe(error)))
+        if refused is None:
+            return None
+        details = {} if refused.code is None else {"code": refused.code}
+        return Refusal(
+            "invalid", clean_text(self._run.config.texts.refused.format(message=refused.message)), details
+        )
+
+    async def _preview(self, context: CallContext) -> Refusal | None:
+        execution = self.execution
+        if execution.tool.preview is None:
+            return None
+        try:
+            execution.preview = plain_json(dict(await execution.tool.preview(execution.args, context)))
+        except Exception as error:  # noqa: BLE001 (as above)
+            text = self._run.config.texts.preview_failed
+            return Refusal("error", text.format(name=execution.call.name, problem=describe(error)))
+        self.shown = dict(execution.preview)
+        self._run.wake.set()
+        return None
+
+    async def _ask_gate(self, gate: Gate, context: CallContext) -> None:
+        """Take the gate's verdict; what it raises denies."""
+        execution, texts = self.execution, self._run.config.texts
+        given = gate(execution.use(context))
+        verdict = await given if isawaitable(given) else given
+        if verdict is None:
+            return
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"the gate gave no Verdict but a {type(verdict).__name__}")
+        match verdict.decision:
+            case "deny":
+                self.refused = Refusal("denied", denied(texts, verdict.reason))
+            case "ask" if not execution.approved:
+                self.asks = verdict
+            case _ if verdict.args is not None:
+                args = plain_json(verdict.args)
+                self.refused = check_arguments(execution.tool, args, texts)
+                execution.use_args(args)
