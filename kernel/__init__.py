@@ -8,10 +8,13 @@ if __name__ != "unspool.kernel":
     raise ImportError("kernel/ is not a top-level package: import unspool.kernel")
 
 from .abort import Abort, Inbox
+from .agent import Agent
+from .agent_options import AgentOptions, Changes
 from .clock import FakeClock, SystemClock
 from .codec import Codec, Record, event_schema
 from .config import AgentContext, LoopConfig, Settings
 from .errors import (
+    AgentBusyError,
     AgentError,
     AuthError,
     BadRequestError,
@@ -28,11 +31,13 @@ from .errors import (
     ModelError,
     ModelTimeoutError,
     NetworkError,
+    OutputError,
     OverloadedError,
     PartialStreamError,
     QuotaError,
     RateLimitError,
     RunFailedError,
+    RunsHeldError,
     StopGuardError,
     StreamIdleError,
     ToolDefinitionError,
@@ -90,6 +95,7 @@ from .hooks import (
     Verdict,
 )
 from .limits import Limits, Retry
+from .live import Live
 from .loop import agent_loop, agent_loop_continue
 from .messages import (
     AgentMessage,
@@ -113,6 +119,7 @@ from .messages import (
     tool_message,
     user_message,
 )
+from .model_names import register_models
 from .ports import (
     BlobStore,
     BlockEvent,
@@ -165,10 +172,13 @@ from .type_schema import as_tool_schema, schema_for
 
 __all__ = [
     "Abort",
+    "Agent",
+    "AgentBusyError",
     "AgentContext",
     "AgentEnd",
     "AgentError",
     "AgentMessage",
+    "AgentOptions",
     "AgentStart",
     "AgentState",
     "AppMessage",
@@ -180,6 +190,7 @@ __all__ = [
     "BlobStore",
     "BlockEvent",
     "CallOptions",
+    "Changes",
     "ChatModel",
     "ChecksArguments",
     "ChildEnded",
@@ -221,6 +232,7 @@ __all__ = [
     "Inbox",
     "LimitError",
     "Limits",
+    "Live",
     "LogError",
     "LoopConfig",
     "MaxTurnsError",
@@ -238,6 +250,7 @@ __all__ = [
     "NetworkError",
     "Opaque",
     "OpaqueMessage",
+    "OutputError",
     "OverloadedError",
     "PartialStreamError",
     "PassThrough",
@@ -256,6 +269,7 @@ __all__ = [
     "RetryEvent",
     "RunFailedError",
     "RunResult",
+    "RunsHeldError",
     "SequenceIssue",
     "Settings",
     "Signal",
@@ -314,6 +328,7 @@ __all__ = [
     "make_call",
     "next_step",
     "raw_tool",
+    "register_models",
     "repair_message_sequence",
     "retry_delay",
     "schema_for",

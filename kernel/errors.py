@@ -186,6 +186,24 @@ class ContinueError(AgentError):
     """There is nothing to continue from."""
 
 
+class AgentBusyError(AgentError):
+    """The agent has a run under way, or calls that wait for a decision."""
+
+    error_kind = "busy"
+
+
+class RunsHeldError(AgentError):
+    """Somebody holds the agent's runs: none may start."""
+
+    error_kind = "runs_held"
+
+
+class OutputError(AgentError):
+    """The last answer is not of the type that the agent was to give."""
+
+    error_kind = "output"
+
+
 class RunFailedError(AgentError):
     """Raised by ``RunResult.raise_for_error``: how the run ended and why."""
 

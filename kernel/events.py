@@ -93,7 +93,7 @@ class MessageEnd(_Fact, frozen=True, tag="message_end"):
     content is in that call's ``tool_exec_end``; the transcript holds the whole message.
     ``message`` is None for an application message that the model never sees. ``queue_id`` names
     the queued message this one was; ``cause`` says why the kernel or a hook wrote it
-    (length_recovery, stop_guard, before_turn, abort).
+    (length_recovery, stop_guard, before_turn, step_limit, abort), or that it was imported.
     """
 
     id: str
@@ -141,7 +141,10 @@ class Replaced(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ContextCompacted(_Fact, frozen=True, tag="context_compacted"):
-    """What a rewrite did. Where ``committed``, ``messages`` stand for ``replaced`` from now on."""
+    """What a rewrite did. Where ``committed``, ``messages`` stand for ``replaced`` from now on.
+
+    ``reason``: overflow, the name of a strategy, reset, set_messages.
+    """
 
     committed: bool = False
     reason: str = ""

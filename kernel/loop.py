@@ -26,14 +26,23 @@ from .recorder import Recorder
 from .run import Aborted, Run
 from .sequence import without_blanks
 from .spawn import current_backend
+from .state import AgentState
 from .steps import AskModel, AskToContinue, CloseTurn, Deliver, End, Pause, RunTools, TryStop
 from .stopping import try_stop
-from .stream import EventStream
+from .stream import EventStream, Watcher
 from .tool_batch import run_tools
 from .toolbox import Toolbox
 from .turn import before_turn, close_turn, deliver, request_config, start_turn
 
 Input: TypeAlias = "str | AgentMessage | Sequence[str | AgentMessage]"
+
+
+class Session(NamedTuple):
+    """What outlives a run: the recorder of the facts, what requests share, the tools."""
+
+    recorder: Recorder
+    projector: Projector
+    toolbox: Toolbox
 
 
 class Beginning(NamedTuple):
@@ -57,7 +66,7 @@ def agent_loop(prompts: Input, context: AgentContext, config: LoopConfig) -> Eve
         ToolDefinitionError: the tools cannot be used together.
         LogError: (from the stream) the log refused a fact; all work is stopped.
     """
-    return _stream(_as_messages(prompts), "prompt", context, config)
+    return _stream(as_messages(prompts), "prompt", context, config)
 
 
 def agent_loop_continue(
@@ -75,13 +84,19 @@ def agent_loop_continue(
         ValueError: a decision is for a call that does not wait, or asks in its turn.
         ToolDefinitionError: the tools cannot be used together.
     """
-    _check_continue(context, config)
+    if config.inbox is None or not config.inbox.waiting:
+        check_continue(context.state, context.messages)
     if decisions is not None:
         check_decisions(context.state, decisions)
     return _stream([], "continue" if decisions is None else "resume", context, config, decisions)
 
 
-def _as_messages(prompts: Input) -> list[AgentMessage]:
+def as_messages(prompts: Input) -> list[AgentMessage]:
+    """Prompts as messages.
+
+    Raises:
+        ValueError: there is none, one is empty, or the last one is not a user's.
+    """
     given = [prompts] if isinstance(prompts, str) or not isinstance(prompts, Sequence) else prompts
     messages = [user_message(prompt) if isinstance(prompt, str) else prompt for prompt in given]
     if not messages:
@@ -101,33 +116,47 @@ def _stream(
     config: LoopConfig,
     decisions: Decisions | None = None,
 ) -> EventStream:
-    toolbox = Toolbox(context.tools)
     recorder = Recorder(context.state, log=config.log, clock=config.clock, codec=config.codec)
+    session = Session(recorder, Projector(), Toolbox(context.tools))
     stored = [recorder.store(prompt) for prompt in prompts]  # refused here, before anything happens
-    projector = Projector()
-    begin = Beginning(cause, tuple(stored), decisions)
-    events = _run(recorder, begin, context, config, toolbox, projector)
-    seeds = 0 if context.state is not None else len(context.messages)
-    return EventStream(recorder, projector.lowering, events, recorder.state.message_count + seeds)
+    return open_stream(session, Beginning(cause, tuple(stored), decisions), context, config)
 
 
-async def _run(
-    recorder: Recorder,
+def open_stream(
+    session: Session,
     begin: Beginning,
     context: AgentContext,
     config: LoopConfig,
-    toolbox: Toolbox,
-    projector: Projector,
+    watcher: Watcher | None = None,
+) -> EventStream:
+    """The events of one run of a session that may have had others before."""
+    seeds = 0 if context.state is not None else len(context.messages)
+    first = session.recorder.state.message_count + seeds
+    events = _run(session, begin, context, config, watcher)
+    return EventStream(session.recorder, session.projector.lowering, events, first)
+
+
+async def _run(
+    session: Session,
+    begin: Beginning,
+    context: AgentContext,
+    config: LoopConfig,
+    watcher: Watcher | None,
 ) -> AsyncGenerator[Event, None]:
     """The life of a run: begin, take steps until it has ended, leave nothing behind."""
-    run = _open(recorder, context, config, toolbox, projector)
-    outbox = run.outbox
+    if watcher is not None:
+        watcher.begin()
+    run = open_run(session, context, config)
+    recorder, outbox = session.recorder, run.outbox
     steps = Drive(_take_steps(run))
     try:
         _begin(run, begin)
         while outbox or not steps.done:
             while outbox:
-                yield outbox.popleft()
+                event = outbox.popleft()
+                if watcher is not None:
+                    watcher.tell(event)
+                yield event
             await steps
     except LogError:
         raise
@@ -137,7 +166,13 @@ async def _run(
         raise
     finally:
         steps.close()
-        await _leave(run)
+        try:
+            await _leave(run)
+        finally:
+            if watcher is not None:
+                while outbox:
+                    watcher.tell(outbox.popleft())
+                watcher.end()
 
 
 async def _take_steps(run: Run) -> None:
@@ -180,9 +215,9 @@ async def _take_step(run: Run) -> None:
             await wind_down(run, reason)
 
 
-def _open(
-    recorder: Recorder, context: AgentContext, config: LoopConfig, toolbox: Toolbox, projector: Projector
-) -> Run:
+def open_run(session: Session, context: AgentContext, config: LoopConfig) -> Run:
+    """A run of the session, before it begins."""
+    recorder, projector, toolbox = session
     request = request_config(context, toolbox, config.options, recorder.state.active_tools)
     return Run(recorder, current_backend(), config, context, toolbox, request, projector)
 
@@ -236,16 +271,18 @@ async def _leave(run: Run) -> None:
         warnings.warn(f"did not stop when cancelled and were abandoned: {names}", ResourceWarning, 2)
 
 
-def _check_continue(context: AgentContext, config: LoopConfig) -> None:
-    state = context.state
+def check_continue(state: AgentState | None, messages: Sequence[AgentMessage] = ()) -> None:
+    """Refuse to go on from where nothing is to be done.
+
+    Raises:
+        ContinueError: there is no message, or the last one is an answer and nothing is queued.
+    """
     if state is not None:
         if state.turn or state.prompts or state.steering or state.follow_ups or state.taken:
             return
         tail = state.tail
     else:
-        tail = _tail_of(context.messages)
-    if config.inbox is not None and config.inbox.waiting:
-        return
+        tail = _tail_of(messages)
     if tail not in ("user", "tool"):
         reason = "the last message is an answer" if tail else "there are no messages"
         raise ContinueError(f"continue: {reason}, give a prompt instead")

@@ -8,7 +8,7 @@ Read with: ``run.py``, ``abort.py``.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import urandom
 from threading import RLock
 from typing import Protocol, TypeVar
@@ -55,6 +55,8 @@ class Recorder:
         self._time = clock.time
         self.codec = codec
         self.run: ActiveRun | None = None
+        self.tell_idle: Callable[[Fact], None] | None = None  # facts that no run yields
+        self._untold: deque[Fact] = deque()
         self.broken = False
         self._sub = 0
         self._recording = False
@@ -83,6 +85,8 @@ class Recorder:
             self._sub = 0
             if run is not None:
                 run.outbox.append(fact)
+            elif self.tell_idle is not None:
+                self._untold.append(fact)
             while self._later:
                 self._queue(*self._later.popleft())
         return fact
@@ -128,6 +132,12 @@ class Recorder:
                 self._later.append((lane, stored))
             else:
                 self._queue(lane, stored)
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell facts that were recorded while no run was active; not under the lock."""
+        while self.tell_idle is not None and self._untold:
+            self.tell_idle(self._untold.popleft())
 
     def _queue(self, lane: str, stored: Stored) -> None:
         id = f"q{self.state.queue_count + 1}"

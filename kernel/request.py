@@ -32,27 +32,37 @@ class Composed(NamedTuple):
 
 async def compose(run: Run, attempt: int) -> Composed | None:
     """Choose what the model sees and announce the call; None where a hook has failed the run."""
-    chosen = await _choose(run)
-    hooks, config = run.config.hooks, run.request
-    if hooks.before_request is None and hooks.before_model_call is None:
-        return _announce(run, chosen, config)
-    if run.outbox:
-        await pull()  # a hook may take its time
-    view = run.projector.as_view(chosen.messages)
+    config, hook = run.request, run.config.hooks.before_model_call
     try:
-        if hooks.before_request is not None:
-            view = await _rewrite(run, hooks.before_request, view)
-        if hooks.before_model_call is not None:
-            request = run.projector.draft(view, config)
-            given = await _ask(run, hooks.before_model_call, request, attempt)
+        view = await choose_view(run)
+        if hook is not None:
+            if run.outbox:
+                await pull()  # the hook may take its time
+            request = run.projector.draft(run.projector.as_view(view.messages), config)
+            given = await _ask(run, hook, request, attempt)
             if isinstance(given, Message):
                 return Composed(None, reply=given)
             if given is not None:
                 config = RequestConfig(config.system, config.tools, given)
-    except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
-        run.fail(error if isinstance(error, HookError) else HookError("hook: raised", reason=describe(error)))
+    except HookError as error:
+        run.fail(error)
         return None
-    return _announce(run, Projection(messages=view, tokens=chosen.tokens), config)
+    return _announce(run, view, config)
+
+
+async def choose_view(run: Run) -> Projection:
+    """What the model sees: as the context manager and then the host want it.
+
+    Raises:
+        HookError: ``before_request`` raised.
+    """
+    chosen, hook = await _choose(run), run.config.hooks.before_request
+    if hook is None:
+        return chosen
+    if run.outbox:
+        await pull()  # the hook may take its time
+    view = await _rewrite(run, hook, run.projector.as_view(chosen.messages))
+    return Projection(messages=view, tokens=chosen.tokens)
 
 
 async def _rewrite(run: Run, hook: BeforeRequest, view: Transcript[AgentMessage]) -> Transcript[AgentMessage]:
@@ -172,7 +182,7 @@ def _caller(run: Run) -> CallModel:
         started_at = run.clock.monotonic()
 
         def respond(usage: Usage | None, stop_reason: str | None, kind: str) -> None:
-            if run.recorder.run is not run:
+            if run.recorder.run not in (run, None):
                 return  # a strategy that did not stop when the run ended
             run.record(
                 ModelResponse(

@@ -65,6 +65,15 @@ def current_backend() -> Backend:
         raise RuntimeError("unspool: needs a running asyncio or trio event loop") from None
 
 
+def loop_is_running() -> bool:
+    """Whether an event loop runs in this thread."""
+    try:
+        current_backend()
+    except RuntimeError:
+        return False
+    return True
+
+
 # --- asyncio -----------------------------------------------------------------------------------
 
 

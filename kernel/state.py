@@ -150,10 +150,7 @@ def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
     active = state.active_tools
     for number, stored in enumerate(fact.history, state.message_count + 1):
         messages = messages.append(_numbered(stored, number))
-        if stored.message is not None:
-            active = _activated(active, stored.message.content)
-            for call in stored.message.tool_calls:
-                seen = seen.add(call.id)
+        seen, active = _noted(seen, active, stored.message)
         ids = ids.append(f"m{number}")
         tail = _tail(tail, stored.message)
     return replace(
@@ -176,7 +173,7 @@ def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
         run_id=fact.run_id,
         active=True,
         cause=fact.cause,
-        turn_index=0,
+        turn_index=state.turn.index if state.turn is not None else 0,
         turns=0,
         dispatches=0,
         tool_calls=0,
@@ -197,6 +194,15 @@ def _activated(active: tuple[str, ...], content: tuple[Content, ...]) -> tuple[s
     """The deferred tools in use, with those that ``content`` refers to."""
     found = [block.tool_name for block in content if type(block) is ToolReference]
     return active if not found else tuple(dict.fromkeys((*active, *found)))
+
+
+def _noted(seen: Seen, active: tuple[str, ...], message: Message | None) -> tuple[Seen, tuple[str, ...]]:
+    """The call ids and the deferred tools known, with those of a message that no run has made."""
+    if message is None:
+        return seen, active
+    for call in message.tool_calls:
+        seen = seen.add(call.id)
+    return seen, _activated(active, message.content)
 
 
 def _numbered(stored: Stored, number: int) -> AgentMessage:
@@ -232,12 +238,16 @@ def _message_end(state: AgentState, fact: MessageEnd) -> AgentState:
             return _reply(state, fact, message)
         if message.role == "tool":
             return _tool_result(state, fact, message)
-    taken = state.taken
+    taken, seen, active = state.taken, state.seen_calls, state.active_tools
     if fact.queue_id:
         taken = _without(taken, fact.queue_id)
+    if fact.cause:
+        seen, active = _noted(seen, active, message)
     return replace(
         state,
         seq=fact.seq,
+        seen_calls=seen,
+        active_tools=active,
         messages=state.messages.append(transcript_entry(message, fact.app)),
         ids=state.ids.append(fact.id),
         message_count=state.message_count + 1,
@@ -330,6 +340,9 @@ def _context_compacted(state: AgentState, fact: ContextCompacted) -> AgentState:
     first, last = ids.index(fact.replaced.first), ids.index(fact.replaced.last)
     new = [_numbered(stored, number) for number, stored in enumerate(fact.messages, state.message_count + 1)]
     new_ids = [f"m{state.message_count + number}" for number in range(1, len(new) + 1)]
+    seen, active = state.seen_calls, state.active_tools
+    for stored in fact.messages:
+        seen, active = _noted(seen, active, stored.message)
     messages = [*held[:first], *new, *held[last + 1 :]]
     tail = ""
     for message in messages:
@@ -338,6 +351,8 @@ def _context_compacted(state: AgentState, fact: ContextCompacted) -> AgentState:
         state,
         seq=fact.seq,
         tail=tail,
+        seen_calls=seen,
+        active_tools=active,
         messages=Transcript(messages),
         ids=Transcript([*ids[:first], *new_ids, *ids[last + 1 :]]),
         message_count=state.message_count + len(new),

@@ -6,7 +6,7 @@ Read with: ``loop.py``.
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from .errors import RunFailedError
 from .events import Event
@@ -47,6 +47,22 @@ class RunResult(Generic[OutT]):
         raise RunFailedError(
             f"run: {self.error or self.end_reason}", end_reason=self.end_reason, error_kind=self.error_kind
         )
+
+
+class Watcher(Protocol):
+    """Who is told what happens in a run before its consumer is: an agent."""
+
+    def begin(self) -> None:
+        """The run is about to begin; nothing is recorded yet, and what this raises keeps it so."""
+        ...
+
+    def tell(self, event: Event) -> None:
+        """An event, in order; also those of an ending that the consumer did not wait for."""
+        ...
+
+    def end(self) -> None:
+        """Nothing of the run is left."""
+        ...
 
 
 class EventStream(AsyncGenerator[Event, None]):
@@ -109,7 +125,7 @@ class EventStream(AsyncGenerator[Event, None]):
             pass
         state = self.state
         messages = _since(state, self._first)
-        text = next((message.text for message in reversed(messages) if _is_reply(message)), "")
+        text = last_text(messages)
         error = state.last_error if state.failed else None
         return RunResult(
             output=text,
@@ -119,8 +135,13 @@ class EventStream(AsyncGenerator[Event, None]):
             end_reason=state.end_reason,
             error_kind=error.kind if error else state.failed,
             error=error.message if error else "",
-            pending=state.pending_calls if state.end_reason == "paused" else (),
+            pending=tuple([waiting.call for waiting in state.waiting_calls]),
         )
+
+
+def last_text(messages: Sequence[AgentMessage]) -> str:
+    """The text of the last reply."""
+    return next((message.text for message in reversed(messages) if _is_reply(message)), "")
 
 
 def _is_reply(message: AgentMessage) -> bool:

@@ -40,6 +40,9 @@ class Texts:
     interrupted: str = (
         "interrupted by a new message while it was running; whether it had any effect is unknown"
     )
+    output_invalid: str = (
+        "The answer does not have the required form: {problems}. Answer again, with JSON only."
+    )
     timed_out: str = "the tool took longer than {seconds:g} s and was stopped"
     unknown_outcome: str = (
         "the process ended while this call was running; whether it had any effect is unknown, "

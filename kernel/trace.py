@@ -11,11 +11,17 @@ from typing import Any, Final
 from .events import (
     AgentEnd,
     AgentStart,
+    ApprovalDecided,
+    ApprovalRequested,
+    ChildEnded,
+    ChildStarted,
+    ConfigChanged,
     ContextCompacted,
     ContextCompacting,
     ContextProjected,
     ErrorEvent,
     Event,
+    Handoff,
     MessageDiscarded,
     MessageEnd,
     MessageStart,
@@ -74,6 +80,11 @@ def _tool_exec_end(event: ToolExecEnd) -> str:
     return f"{event.call_id} {event.outcome}" + (f": {text}" if text else "")
 
 
+def _config_changed(event: ConfigChanged) -> str:
+    names = ("model", "tools", "options", "system", "limits", "window", "active_tools")
+    return " ".join([name for name in names if getattr(event, name) is not None])
+
+
 _DETAILS: Final[dict[type, Callable[[Any], str]]] = {
     AgentStart: lambda event: event.cause,
     TurnStart: lambda event: str(event.index),
@@ -88,6 +99,12 @@ _DETAILS: Final[dict[type, Callable[[Any], str]]] = {
     ContextCompacted: lambda e: f"{e.reason} {'committed' if e.committed else 'not committed'}",
     ModelResponse: lambda event: f"{event.error_kind or event.stop_reason}, attempt {event.attempt}",
     RetryEvent: lambda e: f"{e.attempt}/{e.limit} in {e.delay_s:g} s: {e.error_kind}",
+    ApprovalRequested: lambda event: " ".join([*event.call_ids, event.reason]),
+    ApprovalDecided: lambda e: f"{e.call_id} {'approved' if e.approved else 'declined'} {e.reason}",
+    ConfigChanged: _config_changed,
+    Handoff: lambda event: event.target,
+    ChildStarted: lambda event: f"{event.call_id} {event.agent}",
+    ChildEnded: lambda event: f"{event.call_id} {event.end_reason}",
     ToolExecStart: lambda event: f"{event.call_id} {event.tool}({encode_text(event.args)})",
     ToolExecDispatch: lambda event: event.call_id,
     ToolExecUpdate: lambda event: f"{event.call_id} {event.kind} {event.summary!r}",

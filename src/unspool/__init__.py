@@ -7,16 +7,19 @@ names here are those most programs need; each is also where it is defined, below
 """
 
 from .kernel.abort import Abort, Inbox
+from .kernel.agent import Agent
 from .kernel.clock import FakeClock
 from .kernel.codec import Codec
 from .kernel.config import AgentContext, LoopConfig
 from .kernel.errors import (
+    AgentBusyError,
     AgentError,
     ContinueError,
     FatalToolError,
     LogError,
     ModelError,
     RunFailedError,
+    RunsHeldError,
     ToolDefinitionError,
     ToolError,
 )
@@ -55,6 +58,7 @@ from .kernel.messages import (
     assistant_message,
     user_message,
 )
+from .kernel.model_names import register_models
 from .kernel.ports import CallOptions, ChatModel, EventLog, Tool, ToolContext, ToolResult, ToolSpec
 from .kernel.state import AgentState, fold
 from .kernel.stream import EventStream, RunResult
@@ -63,6 +67,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Abort",
+    "Agent",
+    "AgentBusyError",
     "AgentContext",
     "AgentEnd",
     "AgentError",
@@ -98,6 +104,7 @@ __all__ = [
     "RetryEvent",
     "RunFailedError",
     "RunResult",
+    "RunsHeldError",
     "Signal",
     "StopVerdict",
     "Text",
@@ -125,3 +132,13 @@ __all__ = [
     "tool",
     "user_message",
 ]
+
+
+def _preset_model(name: str) -> ChatModel:
+    """The chat model of a preset, by ``provider/model``."""
+    from .llm import resolve_model  # noqa: PLC0415  # loads the HTTP client's neighbours; a program may need none
+
+    return resolve_model(name)
+
+
+register_models(_preset_model)

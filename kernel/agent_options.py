@@ -1,0 +1,100 @@
+"""What an ``Agent`` may be given, and how it becomes the settings of its runs.
+
+Read with: ``agent.py``, ``config.py``.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from msgspec.structs import replace
+
+from .codec import Codec
+from .config import AgentContext, LoopConfig, QueueMode
+from .hooks import Hooks
+from .limits import Limits, Retry
+from .messages import AgentMessage
+from .ports import CallOptions, ChatModel, Clock, ContextManager, EventLog, SystemBlock, Tool
+from .state import AgentState
+from .texts import Texts
+
+
+class Changes(TypedDict, total=False):
+    """What ``configure`` may change; each counts from the next turn on.
+
+    ``name`` is the agent's. ``thinking`` is short for the option of that name. ``run_context`` is seen by
+    tools and hooks, never by the model.
+    """
+
+    model: ChatModel | str
+    tools: Iterable[Tool]
+    system: str | Sequence[SystemBlock]
+    name: str
+    thinking: str | None
+    limits: Limits
+    retry: Retry
+    options: CallOptions
+    context: ContextManager | None
+    hooks: Hooks
+    texts: Texts
+    steering_mode: QueueMode
+    follow_up_mode: QueueMode
+    run_context: Mapping[str, Any] | None
+
+
+class AgentOptions(TypedDict, total=False):
+    """The options of ``Agent``: what ``configure`` may change later, and what stays.
+
+    ``log`` is written ahead. ``state`` goes on with a session: the fold of its log's facts. ``messages``
+    begin a new one.
+    """
+
+    name: str
+    thinking: str | None
+    limits: Limits
+    retry: Retry
+    options: CallOptions
+    context: ContextManager | None
+    hooks: Hooks
+    texts: Texts
+    steering_mode: QueueMode
+    follow_up_mode: QueueMode
+    run_context: Mapping[str, Any] | None
+    log: EventLog | None
+    clock: Clock
+    codec: Codec
+    rand: Callable[[], float]
+    state: AgentState | None
+    messages: Sequence[AgentMessage]
+
+
+_RENAMED = {"name": "agent"}
+_OF_CONTEXT = {"tools", "system", "run_context"}
+_OF_CONFIG = {field.name for field in dataclasses.fields(LoopConfig)} - {"agent", "inbox", "abort", "refresh"}
+
+
+def change(
+    config: LoopConfig, context: AgentContext, changes: Mapping[str, Any]
+) -> tuple[LoopConfig, AgentContext]:
+    """The settings with ``changes``.
+
+    Raises:
+        TypeError: there is no such setting.
+    """
+    changes = dict(changes)
+    if "tools" in changes:
+        changes["tools"] = tuple(changes["tools"])
+    unknown = sorted(set(changes) - _OF_CONFIG - _OF_CONTEXT - {"name", "thinking"})
+    if unknown:
+        raise TypeError(f"agent: no such setting: {', '.join(unknown)}")
+    thinking = {"thinking": changes.pop("thinking")} if "thinking" in changes else {}
+    of_config = {_RENAMED.get(key, key): value for key, value in changes.items() if key not in _OF_CONTEXT}
+    of_context = {key: value for key, value in changes.items() if key in _OF_CONTEXT}
+    config = dataclasses.replace(config, **of_config)
+    if thinking:
+        config = dataclasses.replace(config, options=_with_thinking(config.options, thinking["thinking"]))
+    return config, dataclasses.replace(context, **of_context) if of_context else context
+
+
+def _with_thinking(options: CallOptions, thinking: str | None) -> CallOptions:
+    return replace(options, thinking=thinking)

@@ -1,0 +1,98 @@
+"""Which run of an agent is under way, and who may start the next: one at a time, none while held.
+
+All of it is decided under one lock, so that a message is never told to have reached a run that has
+ended, and two prompts never start together.
+
+Read with: ``agent.py`` (the owner), ``stream.py`` (``Watcher``).
+"""
+
+from collections.abc import Callable
+from threading import RLock
+
+from .abort import Abort
+from .errors import AgentBusyError, RunsHeldError
+from .events import AgentEnd, Event
+from .spawn import Backend, Waker, current_backend
+
+
+class Ticket:
+    """The right to the one run of an agent; also the run's watcher."""
+
+    def __init__(self, runs: "Runs", *, internal: bool = False) -> None:
+        self._runs = runs
+        self.internal = internal  # a run that somebody who holds the others needs
+        self.abort = Abort()
+        self.begun = False
+        self.over = False
+
+    def begin(self) -> None:
+        """See ``Watcher.begin``; a stream takes its turn only now."""
+        self._runs.take(self)
+        self.begun = True
+
+    def tell(self, event: Event) -> None:
+        """See ``Watcher.tell``. At the end the next run may start, from a listener even."""
+        if isinstance(event, AgentEnd):
+            self._runs.release(self)
+        self._runs.tell(event)
+        if isinstance(event, AgentEnd):
+            self._runs.wake()
+
+    def end(self) -> None:
+        """See ``Watcher.end``."""
+        self._runs.release(self)
+        self._runs.wake()
+
+
+class Runs:
+    """The runs of one agent."""
+
+    def __init__(self, tell: Callable[[Event], None]) -> None:
+        self.lock = RLock()
+        self.tell = tell
+        self.active: Ticket | None = None
+        self.holds = 0
+        self._waiting: list[tuple[Backend, Waker]] = []
+
+    def take(self, ticket: Ticket) -> None:
+        """Make ``ticket`` the run under way, if it is not already.
+
+        Raises:
+            RunsHeldError: runs are held.
+            AgentBusyError: another run is under way.
+        """
+        with self.lock:
+            if self.active is ticket:
+                return
+            if self.holds and not ticket.internal:
+                raise RunsHeldError("agent: its runs are held, none may start")
+            if ticket.over:
+                raise AgentBusyError("agent: this run is over; start another")
+            if self.active is not None:
+                raise AgentBusyError("agent: a run is under way; steer it, queue a follow-up, or wait")
+            self.active = ticket
+
+    def release(self, ticket: Ticket) -> None:
+        """The run is over."""
+        with self.lock:
+            ticket.over = True
+            if self.active is ticket:
+                self.active = None
+
+    def wake(self) -> None:
+        """Let those look again who wait for the agent to be idle."""
+        with self.lock:
+            waiting, self._waiting = self._waiting, []
+        for backend, waker in waiting:
+            backend.call_soon(waker.set)
+
+    async def wait_idle(self) -> None:
+        """Return when no run is under way."""
+        while True:
+            backend = current_backend()
+            waker = backend.waker()
+            with self.lock:
+                if self.active is None:
+                    return
+                self._waiting.append((backend, waker))
+            await waker.wait()
