@@ -12,15 +12,15 @@ Read with: ``agent_runs.py`` (who may run), ``agent_options.py``, ``loop.py`` (w
 import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from threading import get_ident
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast, overload
 
 import anyio
-from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from .abort import Abort, Inbox
+from .agent_background import Background
 from .agent_history import clear, close_open_turn, replace_messages
 from .agent_options import AgentOptions, Changes, change
 from .agent_request import build_request
@@ -39,7 +39,7 @@ from .output import Output
 from .ports import CallOptions, ChatModel, ContextUsage, ModelRequest, SystemBlock, Tool, ToolSpec
 from .projection import Projector
 from .recorder import Recorder
-from .spawn import Backend, current_backend, loop_is_running
+from .spawn import loop_is_running
 from .state import AgentState
 from .stream import EventStream, RunResult
 from .toolbox import Toolbox
@@ -105,8 +105,7 @@ class Agent(Generic[OutT]):
         self._inbox = Inbox()
         self._inbox.bind(recorder)
         self._settings: Settings | None = None  # of the run under way
-        self._tasks: TaskGroup | None = None  # of `async with agent`
-        self._home: tuple[Backend, int] | None = None  # event loop and thread of those
+        self._background: Background | None = None  # of `async with agent`
         if messages:
             self.set_messages(messages)
 
@@ -155,7 +154,7 @@ class Agent(Generic[OutT]):
             RuntimeError: outside ``async with agent``, which owns such runs.
             ValueError, AgentBusyError, RunsHeldError: as ``run``.
         """
-        if self._tasks is None:
+        if self._background is None:
             raise RuntimeError("prompt: runs in the background need an owner; use `async with agent`")
         begin = self._beginning(as_messages(prompt))
         ticket = Ticket(self._runs)
@@ -199,22 +198,22 @@ class Agent(Generic[OutT]):
         return await self._finish(Beginning("resume", (), decisions), ticket)
 
     async def __aenter__(self) -> Self:
-        if self._tasks is not None:
+        if self._background is not None:
             raise RuntimeError("agent: `async with agent` is entered already")
-        self._tasks = await anyio.create_task_group().__aenter__()
-        self._home = (current_backend(), get_ident())
+        self._background = Background()
+        await self._background.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> bool | None:
         """Wait for the background runs to end; after an exception they are aborted."""
-        tasks, self._tasks, self._home = self._tasks, None, None
-        if tasks is None:
+        background, self._background = self._background, None
+        if background is None:
             return None
         if error is not None:
             self.abort()
-        return await tasks.__aexit__(kind, error, trace)
+        return await background.close(kind, error, trace)
 
     # --- from outside --------------------------------------------------------------------------
 
@@ -252,7 +251,7 @@ class Agent(Generic[OutT]):
             if runs.holds:
                 raise RunsHeldError("agent: its runs are held, nothing can be injected")
             state, ticket = self.state, Ticket(runs)
-            resumes = runs.active is None and self._tasks is not None and self._may_resume(state)
+            resumes = runs.active is None and self._background is not None and _may_resume(state)
             taken = runs.active is not None and (recorder.run is not None or not runs.active.begun)
             recorder.queue_stored("steering", stored)
             if resumes:
@@ -300,7 +299,7 @@ class Agent(Generic[OutT]):
             self._runs.holds += 1
         try:
             self.abort(marker=False)
-            await self._runs.wait_idle()
+            await self._runs.wait_ended()
             yield
         finally:
             with self._runs.lock:
@@ -461,20 +460,14 @@ class Agent(Generic[OutT]):
     def _check_continue(self) -> None:
         check_continue(self.state)
 
-    def _may_resume(self, state: AgentState) -> bool:
-        return state.turn is None and state.tail == "assistant"
-
     async def _await_turn(self, ticket: Ticket, busy: Busy, keep: Keep) -> None:
-        while True:
-            try:
+        match busy:
+            case "error":
                 self._runs.take(ticket)
-                return
-            except AgentBusyError:
-                if busy == "error":
-                    raise
-            if busy == "interrupt":
-                self.abort(marker=False, keep=keep)
-            await self._runs.wait_idle()
+            case "queue":
+                await self._runs.take_in_turn(ticket, lambda: None)
+            case "interrupt":
+                await self._runs.take_in_turn(ticket, lambda: self.abort(marker=False, keep=keep))
 
     def _config_of_runs(self) -> LoopConfig:
         """The configuration with what a typed output needs."""
@@ -513,19 +506,14 @@ class Agent(Generic[OutT]):
 
     def _start(self, begin: Beginning, ticket: Ticket) -> None:
         """Run in the background; from any thread."""
-        tasks, home = self._tasks, self._home
-        if tasks is None or home is None:
+        background = self._background
+        try:
+            if background is None:
+                raise RuntimeError("agent: its background runs have no owner any more")
+            background.start(partial(self._finish, begin, ticket))
+        except RuntimeError:
             self._drop(ticket)
-            raise RuntimeError("agent: its background runs have no owner any more")
-        backend, thread = home
-
-        def start() -> None:
-            tasks.start_soon(self._finish, begin, ticket)
-
-        if thread == get_ident():
-            start()
-        else:
-            backend.call_soon(start)
+            raise
 
     def _drop(self, ticket: Ticket) -> None:
         self._runs.release(ticket)
@@ -548,6 +536,10 @@ class Agent(Generic[OutT]):
         self._live = Live()
         if self._config.context is not None:
             self._config.context.sync(self.state.messages)
+
+
+def _may_resume(state: AgentState) -> bool:
+    return state.turn is None and state.tail == "assistant"
 
 
 def _with_format(options: CallOptions, format: dict[str, Any]) -> CallOptions:

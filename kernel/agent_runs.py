@@ -6,6 +6,7 @@ ended, and two prompts never start together.
 Read with: ``agent.py`` (the owner), ``stream.py`` (``Watcher``).
 """
 
+from collections import deque
 from collections.abc import Callable
 from threading import RLock
 
@@ -52,6 +53,7 @@ class Runs:
         self.tell = tell
         self.active: Ticket | None = None
         self.holds = 0
+        self._line: deque[Ticket] = deque()  # those that wait their turn, in order
         self._waiting: list[tuple[Backend, Waker]] = []
 
     def take(self, ticket: Ticket) -> None:
@@ -59,7 +61,7 @@ class Runs:
 
         Raises:
             RunsHeldError: runs are held.
-            AgentBusyError: another run is under way.
+            AgentBusyError: another run is under way, or comes first.
         """
         with self.lock:
             if self.active is ticket:
@@ -68,9 +70,31 @@ class Runs:
                 raise RunsHeldError("agent: its runs are held, none may start")
             if ticket.over:
                 raise AgentBusyError("agent: this run is over; start another")
-            if self.active is not None:
+            ahead = self._line and self._line[0] is not ticket and not ticket.internal
+            if self.active is not None or ahead:
                 raise AgentBusyError("agent: a run is under way; steer it, queue a follow-up, or wait")
             self.active = ticket
+
+    async def take_in_turn(self, ticket: Ticket, meanwhile: Callable[[], None]) -> None:
+        """Wait in line until ``ticket`` is the run under way; ``meanwhile`` is called while another is.
+
+        Raises:
+            RunsHeldError: runs are held.
+        """
+        with self.lock:
+            self._line.append(ticket)
+        try:
+            while True:
+                try:
+                    self.take(ticket)
+                    return
+                except AgentBusyError:
+                    meanwhile()
+                await self._news()
+        finally:
+            with self.lock:
+                self._line.remove(ticket)
+            self.wake()
 
     def release(self, ticket: Ticket) -> None:
         """The run is over."""
@@ -80,19 +104,25 @@ class Runs:
                 self.active = None
 
     def wake(self) -> None:
-        """Let those look again who wait for the agent to be idle."""
+        """Let those look again who wait for something to change."""
         with self.lock:
             waiting, self._waiting = self._waiting, []
         for backend, waker in waiting:
             backend.call_soon(waker.set)
 
     async def wait_idle(self) -> None:
+        """Return when no run is under way and none waits its turn."""
+        while self.active is not None or self._line:
+            await self._news()
+
+    async def wait_ended(self) -> None:
         """Return when no run is under way."""
-        while True:
-            backend = current_backend()
-            waker = backend.waker()
-            with self.lock:
-                if self.active is None:
-                    return
-                self._waiting.append((backend, waker))
-            await waker.wait()
+        while self.active is not None:
+            await self._news()
+
+    async def _news(self) -> None:
+        backend = current_backend()
+        waker = backend.waker()
+        with self.lock:
+            self._waiting.append((backend, waker))
+        await waker.wait()

@@ -1,0 +1,66 @@
+"""The background runs of an agent: tasks of ``async with agent``, started from any thread.
+
+Read with: ``agent.py`` (the owner).
+"""
+
+from collections import deque
+from collections.abc import Callable, Coroutine
+from threading import RLock, get_ident
+from types import TracebackType
+from typing import Any, TypeAlias
+
+import anyio
+
+from .spawn import current_backend
+
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
+
+
+class Background:
+    """A task group that other threads may start tasks in."""
+
+    def __init__(self) -> None:
+        self._backend = current_backend()
+        self._thread = get_ident()
+        self._group = anyio.create_task_group()
+        self._lock = RLock()
+        self._given: deque[Work] = deque()  # by other threads
+        self._wake = self._backend.waker()
+        self._closed = False
+
+    async def open(self) -> None:
+        """Begin to take work."""
+        await self._group.__aenter__()
+        self._group.start_soon(self._take)
+
+    def start(self, work: Work) -> None:
+        """Run ``work`` in a task; what it raises ends the group.
+
+        Raises:
+            RuntimeError: the owner is leaving.
+        """
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("agent: its background runs have no owner any more")
+            if self._thread == get_ident():
+                self._group.start_soon(work)
+                return
+            self._given.append(work)
+        self._backend.call_soon(self._wake.set)
+
+    async def _take(self) -> None:
+        while True:
+            while self._given:
+                self._group.start_soon(self._given.popleft())
+            if self._closed:
+                return
+            await self._wake.wait()
+
+    async def close(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Take no more work and wait for what is under way."""
+        with self._lock:
+            self._closed = True
+        self._wake.set()
+        return await self._group.__aexit__(kind, error, trace)
