@@ -208,12 +208,15 @@ class Agent(Generic[OutT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> bool | None:
         """Wait for the background runs to end; after an exception they are aborted."""
-        background, self._background = self._background, None
+        background = self._background
         if background is None:
             return None
         if error is not None:
             self.abort()
-        return await background.close(kind, error, trace)
+        try:
+            return await background.close(kind, error, trace)
+        finally:
+            self._background = None
 
     # --- from outside --------------------------------------------------------------------------
 
@@ -251,7 +254,7 @@ class Agent(Generic[OutT]):
             if runs.holds:
                 raise RunsHeldError("agent: its runs are held, nothing can be injected")
             state, ticket = self.state, Ticket(runs)
-            resumes = runs.active is None and self._background is not None and _may_resume(state)
+            resumes = runs.free and self._background is not None and _may_resume(state)
             taken = runs.active is not None and (recorder.run is not None or not runs.active.begun)
             recorder.queue_stored("steering", stored)
             if resumes:

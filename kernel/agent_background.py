@@ -36,15 +36,17 @@ class Background:
     def start(self, work: Work) -> None:
         """Run ``work`` in a task; what it raises ends the group.
 
+        As in any task group, what already runs may start more while the owner is leaving.
+
         Raises:
-            RuntimeError: the owner is leaving.
+            RuntimeError: the owner has left, or is leaving and this is another thread.
         """
+        if self._thread == get_ident():
+            self._group.start_soon(work)
+            return
         with self._lock:
             if self._closed:
-                raise RuntimeError("agent: its background runs have no owner any more")
-            if self._thread == get_ident():
-                self._group.start_soon(work)
-                return
+                raise RuntimeError("agent: the owner of its background runs is leaving")
             self._given.append(work)
         self._backend.call_soon(self._wake.set)
 

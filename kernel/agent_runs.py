@@ -56,6 +56,11 @@ class Runs:
         self._line: deque[Ticket] = deque()  # those that wait their turn, in order
         self._waiting: list[tuple[Backend, Waker]] = []
 
+    @property
+    def free(self) -> bool:
+        """Whether a run may start at once."""
+        return self.active is None and not self._line and not self.holds
+
     def take(self, ticket: Ticket) -> None:
         """Make ``ticket`` the run under way, if it is not already.
 

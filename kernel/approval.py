@@ -4,6 +4,7 @@ Read with: ``hooks.py`` (``Verdict``, ``Approve``), ``tool_batch.py`` (who asks)
 """
 
 from collections.abc import Mapping
+from inspect import isawaitable
 
 from .errors import ContinueError, HookError, LogError, describe
 from .events import ApprovalDecided
@@ -33,6 +34,8 @@ def check_decisions(state: AgentState | None, decisions: Decisions) -> None:
     for verdict in given.values() if isinstance(decisions, Mapping) else [decisions]:
         if not isinstance(verdict, Verdict) or verdict.decision not in ("allow", "deny"):
             raise ValueError(f"resume: a decision allows or denies, this does neither: {verdict!r}")
+        if verdict.args is not None and not isinstance(plain_json(verdict.args), dict):
+            raise ValueError(f"resume: arguments are a JSON object, these are none: {verdict.args!r}")
 
 
 def decide(run: Run, decisions: Decisions) -> None:
@@ -62,8 +65,17 @@ async def waiting_on(run: Run) -> bool:
     info = ApprovalInfo(
         tuple([call.call for call in waiting]), {call.call.id: call.reason for call in waiting}, state
     )
+    given: list[Decisions | None] = []
+
+    async def ask() -> None:
+        answer = approve(info)
+        given.append(await answer if isawaitable(answer) else answer)
+
     try:
-        decisions = await run.ask_host(lambda: approve(info))
+        await run.let_host(ask, until=lambda: bool(run.state.steering))
+        if not given or run.state.steering:
+            return True  # a message of the user came first: the calls are skipped
+        decisions = given[0]
         if decisions is None:
             return False
         check_decisions(run.state, decisions)

@@ -33,8 +33,13 @@ def announce(run: Run, state: CallState) -> None:
 
 
 def end_unrun(run: Run, state: CallState, refused: Refusal) -> None:
-    """A call that will not run gets its start, if it has none, and its end."""
+    """A call that will not run gets its start, if it has none, and its end.
+
+    One that an earlier process dispatched may have run: whatever stops it now, that is what is told.
+    """
     announce(run, state)
+    if state.stage == "dispatched" and state.call.id not in run.executions:
+        refused = Refusal("unknown", run.config.texts.unknown_outcome)
     call, (content, size) = state.call, cut_to_size((Text(refused.text),), run.limits.result_bytes)
     details = {**refused.details, "truncated_from_bytes": size} if size else refused.details
     run.record(ToolExecEnd(call.id, call.name, refused.outcome, content, details))
@@ -192,11 +197,12 @@ def _close_calls(run: Run, reason: str) -> None:
     if reason == "max_tool_calls":
         not_run = Refusal("skipped", texts.limit_reached)
     for state in turn.calls.uncommitted:
-        execution = run.executions.pop(state.call.id, None)
+        execution = run.executions.get(state.call.id)
         if state.stage in ("ended", "committed"):
             continue
         if execution is None or (execution.job is None and execution.outcome is None):  # never begun
             end_unrun(run, state, not_run)
         else:
             end_execution(run, execution, execution.outcome or execution.abandon())
+    run.executions.clear()
     commit_results(run)

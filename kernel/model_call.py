@@ -228,8 +228,12 @@ class _Attempt:
 
     def _stop(self) -> None:
         """The run was aborted: keep what the host wants kept of the unfinished answer."""
-        run, abort = self._run, self._run.config.abort
-        kept = clean_text(abort.kept(self._builder.text)) if abort is not None else ""
+        run, abort, kept = self._run, self._run.config.abort, ""
+        try:
+            if abort is not None:
+                kept = clean_text(abort.kept(self._builder.text))
+        except Exception as error:  # noqa: BLE001 (the host's function: the run ends as it would have, without the text)
+            run.fail(HookError("abort: keep raised", reason=describe(error)))
         if not kept.strip():
             self._discard("aborted")
             return

@@ -255,6 +255,8 @@ class Run:
         if not self.jobs:
             return
         self._stop_tasks()
+        for job in self.jobs:
+            job.on_done(self.wake.set)
         late: list[bool] = []
 
         def time_is_up() -> None:

@@ -28,6 +28,10 @@ class Job(Protocol):
         """Ask the task to stop; asking again changes nothing, so that its cleanup is left alone."""
         ...
 
+    def on_done(self, fn: Callable[[], None]) -> None:
+        """Call ``fn`` when the task has ended, even if it was cancelled before its first step."""
+        ...
+
 
 class Waker(Protocol):
     """Lets one task sleep until something happened; resets itself."""
@@ -93,6 +97,9 @@ class _AsyncioJob:
             self._cancelled = True
             self._task.cancel()
 
+    def on_done(self, fn: Callable[[], None]) -> None:
+        self._task.add_done_callback(lambda task: fn())
+
 
 class _AsyncioWaker:
     __slots__ = ("_future", "_loop", "_set")
@@ -153,11 +160,15 @@ class _Asyncio:
 
 
 class _TrioJob:
-    __slots__ = ("done", "scope")
+    __slots__ = ("_on_done", "done", "scope")
 
     def __init__(self, scope: "trio.CancelScope") -> None:
         self.scope = scope
         self.done = False
+        self._on_done: list[Callable[[], None]] = []
+
+    def on_done(self, fn: Callable[[], None]) -> None:
+        self._on_done.append(fn)
 
     def cancel(self) -> None:
         self.scope.cancel()
@@ -168,6 +179,8 @@ class _TrioJob:
                 await fn()
         finally:
             self.done = True
+            for tell in self._on_done:
+                tell()
 
 
 class _TrioWaker:

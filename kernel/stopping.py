@@ -20,8 +20,11 @@ async def try_stop(run: Run, step: TryStop) -> None:
     hooks = run.config.hooks
     if hooks.stop_guard is not None and not await _may_stop(run, step, hooks.stop_guard):
         return
-    if hooks.before_stop is not None:
+    if hooks.before_stop is not None and run.next_step() == step:
         await _before_stop(run, step, hooks.before_stop)
+    if run.next_step() == step:  # what was told to stop earlier, a gate for instance, may still tidy up
+        await run.stop_jobs(run.limits.grace_s)
+        run.give_up()
     with run.recorder.lock:
         if run.next_step() == step:
             record_end(run, "stop")

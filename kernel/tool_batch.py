@@ -120,7 +120,7 @@ class _Batch:
         launch: list[Execution] = []
         settled = False
         while to_start and not run.aborted:
-            state = to_start[0]
+            state = self._standing(to_start[0])
             if self._overtaken:
                 self._forget_preparation()
                 refused: Refusal | None = Refusal("skipped", run.config.texts.skipped)
@@ -143,6 +143,11 @@ class _Batch:
         if settled:
             commit_results(run)
         return launch
+
+    def _standing(self, known: CallState) -> CallState:
+        """Where a call stands by now: its start may have been recorded while it was looked at."""
+        turn = self.run.state.turn
+        return (turn.calls.get(known.call.id) if turn is not None else None) or known
 
     def _may_join(self, state: CallState) -> bool:
         """Whether a call may run beside those under way; one that will be refused waits its turn."""

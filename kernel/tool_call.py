@@ -67,7 +67,7 @@ class CallContext:
 
     @property
     def cancelled(self) -> bool:
-        return self._execution.cancelled
+        return self._execution.cancelled or self._run.aborted
 
     def progress(self, summary: str = "", /, *, topic: str = "summary", **payload: Any) -> None:
         """See ``ToolContext.progress``."""
@@ -140,7 +140,8 @@ class Execution:
 
     def use(self, context: CallContext) -> ToolUse:
         """The call as gates and middlewares see it."""
-        return ToolUse(self.call, self.spec, self.args, context, self._run.state, self.preview, self.approved)
+        args = copy_json(self.args)  # what a host does to it shall change nothing
+        return ToolUse(self.call, self.spec, args, context, self._run.state, self.preview, self.approved)
 
     def report(self, progress: Progress) -> bool:
         """Keep the newest progress; whether the generator is still to be told. Any thread."""

@@ -12,7 +12,8 @@ from typing import Any
 from .errors import describe
 from .events import ToolExecUpdate
 from .hooks import Gate, Verdict
-from .json_edge import clean_text, plain_json
+from .json_edge import clean_text, copy_json, plain_json
+from .ports import JSON
 from .run import Run
 from .spawn import Job
 from .tool_call import CallContext, Execution
@@ -45,6 +46,7 @@ class Preparation:
 
     def cancel(self) -> None:
         """Stop asking: the call will not run."""
+        self.execution.cancelled = True  # for what looks at it in a thread
         if self.job is not None:
             self.job.cancel()
 
@@ -76,7 +78,7 @@ class Preparation:
         if validate is None:
             return None
         try:
-            refused = await validate(self.execution.args, context)
+            refused = await validate(copy_json(self.execution.args), context)
         except Exception as error:  # noqa: BLE001 (a tool's own check is the tool's code: what it raises is an answer)
             return Refusal("invalid", self._run.config.texts.unchecked.format(problem=describe(error)))
         if refused is None:
@@ -91,7 +93,8 @@ class Preparation:
         if execution.tool.preview is None:
             return None
         try:
-            execution.preview = plain_json(dict(await execution.tool.preview(execution.args, context)))
+            given = await execution.tool.preview(copy_json(execution.args), context)
+            execution.preview = plain_json(dict(given))
         except Exception as error:  # noqa: BLE001 (as above)
             text = self._run.config.texts.preview_failed
             return Refusal("error", text.format(name=execution.call.name, problem=describe(error)))
@@ -111,9 +114,20 @@ class Preparation:
         match verdict.decision:
             case "deny":
                 self.refused = Refusal("denied", denied(texts, verdict.reason))
-            case "ask" if not execution.approved:
-                self.asks = verdict
-            case _ if verdict.args is not None:
-                args = plain_json(verdict.args)
-                self.refused = check_arguments(execution.tool, args, texts)
-                execution.use_args(args)
+            case "ask":
+                self.asks = None if execution.approved else verdict
+            case "allow":
+                if verdict.args is not None:
+                    await self._rewrite(verdict.args, context)
+            case other:
+                raise ValueError(f"the gate neither allows, denies nor asks: {other!r}")
+
+    async def _rewrite(self, given: JSON, context: CallContext) -> None:
+        """Go on with other arguments; they are checked like those of the model."""
+        execution, args = self.execution, plain_json(given)
+        if not isinstance(args, dict):
+            raise TypeError("the gate gave arguments that are not a JSON object")
+        self.refused = check_arguments(execution.tool, args, self._run.config.texts)
+        if self.refused is None:
+            execution.use_args(args)
+            self.refused = await self._validate(context)

@@ -26,6 +26,11 @@ class ResolvedTool:
         self.preview = getattr(tool, "preview", None)
         self._spec_for: Callable[[JSON], ToolSpec] | None = getattr(tool, "spec_for", None)
 
+    @property
+    def decides(self) -> bool:
+        """Whether its traits may depend on the arguments."""
+        return self._spec_for is not None
+
     def spec_for(self, args: JSON) -> ToolSpec:
         """The spec as it holds for ``args``; where the tool cannot say, its careful one."""
         if self._spec_for is None:
@@ -85,7 +90,9 @@ class Toolbox:
             self.by_name[name] = resolved
         self.specs = tuple([resolved.spec for resolved in self.by_name.values()])
         self.deferred = any(spec.deferred for spec in self.specs)
-        self.may_ask = any(spec.needs_approval for spec in self.specs)
+        self.may_ask = any(
+            resolved.spec.needs_approval or resolved.decides for resolved in self.by_name.values()
+        )
 
     def offered(self, active: Sequence[str]) -> tuple[ToolSpec, ...]:
         """The specs a model is told about: deferred tools only once they are ``active``."""
