@@ -5,6 +5,7 @@ which event. ``play`` runs it on one backend under a fake clock and checks every
 """
 
 import asyncio
+import dataclasses
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -14,6 +15,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+from msgspec.structs import replace
 
 from unspool.kernel import (
     Abort,
@@ -21,6 +23,8 @@ from unspool.kernel import (
     AgentEnd,
     AgentStart,
     AgentState,
+    ApprovalInfo,
+    CallOptions,
     Codec,
     ContextProjected,
     Event,
@@ -34,26 +38,37 @@ from unspool.kernel import (
     MessageDiscarded,
     MessageEnd,
     MessageStart,
+    ModelCallInfo,
     ModelRequest,
     ModelResponse,
     RateLimitError,
+    Refused,
+    ReplyInfo,
     Retry,
     StopInfo,
     StopVerdict,
     Stored,
     StreamEvent,
+    Text,
+    Texts,
     ToolContext,
     ToolError,
     ToolExecDispatch,
     ToolExecEnd,
     ToolExecStart,
+    ToolReference,
     ToolSpec,
+    ToolUse,
     TurnInfo,
+    Verdict,
     agent_loop,
+    agent_loop_continue,
     apply,
+    assistant_message,
     fold,
     repair_message_sequence,
     to_messages,
+    user_message,
     validate_message_sequence,
 )
 from unspool.kernel.lowering import Lowering, hash_of
@@ -84,6 +99,15 @@ class Scenario:
     concurrency: int = 3
     attempts: int = 2
     slow: bool = False  # the consumer lets others run before it asks for the next event
+    gate: tuple[str, ...] | None = None  # the gate's decisions, one for each time it is asked
+    approve: str = ""  # what the host does about calls that wait: nothing, allow, deny, pause, raise
+    decision: str = "allow"  # what a person decides on a paused run
+    model_hooks: tuple[str, ...] = ()  # what is done to model calls: options, answer, rewrite
+    one_by_one: bool = False
+    step_limit: bool = False
+    keep: bool = False  # an abort keeps the text of an unfinished answer
+    result_messages: bool = False
+    tokens: int | None = None
 
 
 class Watch:
@@ -146,7 +170,12 @@ class WatchedTool:
 
     def __post_init__(self) -> None:
         self.spec = ToolSpec(
-            name=self.name, concurrency_safe=self.safe, interrupt=self.interrupt, timeout_s=self.timeout_s
+            name=self.name,
+            concurrency_safe=self.safe,
+            interrupt=self.interrupt,
+            timeout_s=self.timeout_s,
+            needs_approval=self.name == "asks",
+            deferred=self.name == "hidden",
         )
 
     async def execute(self, args: Any, ctx: ToolContext, /) -> object:
@@ -167,13 +196,30 @@ class WatchedTool:
                     await self.clock.sleep(2)
             case "odd":
                 return {"nan": float("nan")}
+            case "finder":
+                return [Text("found"), ToolReference("hidden")]
         return f"{self.name} is done"
+
+
+class CheckedTool(WatchedTool):
+    """One that looks at its arguments first and shows what it would do."""
+
+    async def validate(self, args: Any, ctx: ToolContext, /) -> Refused | None:
+        await self.clock.sleep(1)
+        return Refused("not today", code=7) if args.get("s") == 7 else None
+
+    async def preview(self, args: Any, ctx: ToolContext, /) -> Any:
+        if args.get("s") == 1:
+            raise ValueError("cannot be shown")
+        return {"shown": args}
 
 
 def tools(watch: Watch, clock: FakeClock) -> list[WatchedTool]:
     plain = [WatchedTool(name, watch, clock) for name in ("ok", "fail", "crash", "fatal", "slow", "odd")]
     return [
         *plain,
+        *[WatchedTool(name, watch, clock) for name in ("asks", "hidden", "finder")],
+        CheckedTool("checked", watch, clock),
         WatchedTool("stubborn", watch, clock),
         WatchedTool("safe_ok", watch, clock, safe=True),
         WatchedTool("safe_slow", watch, clock, safe=True),
@@ -206,12 +252,92 @@ def hooks(scenario: Scenario, clock: FakeClock) -> Hooks:
             raise RuntimeError("stop_after_tool is broken")
         return end.tool == "safe_ok"
 
+    async def before_stop(info: StopInfo) -> None:
+        if scenario.raising == "before_stop":
+            raise RuntimeError("before_stop is broken")
+        await clock.sleep(2)
+
+    def after_model_call(info: ReplyInfo) -> None:
+        if scenario.raising == "after_model_call":
+            raise RuntimeError("after_model_call is broken")
+
     return Hooks(
         before_turn=before_turn,
         after_turn=after_turn,
+        after_model_call=after_model_call,
         stop_guard=stop_guard,
+        before_stop=before_stop,
         stop_after_tool=stop_after_tool,
+        **decisions_of(scenario, clock),
+        **model_hooks(scenario, clock),
     )
+
+
+def decisions_of(scenario: Scenario, clock: FakeClock) -> dict[str, Any]:
+    """Gate, approval and middlewares."""
+    verdicts = list(scenario.gate or ())
+
+    async def gate(use: ToolUse) -> Any:
+        match verdicts.pop(0) if verdicts else "allow":
+            case "rewrite":
+                return Verdict.allow({"s": 0})
+            case "deny":
+                return Verdict.deny("not allowed")
+            case "ask":
+                return Verdict.ask("dangerous")
+            case "raise":
+                raise RuntimeError("the gate is broken")
+            case "slow":
+                await clock.sleep(4)
+            case "nonsense":
+                return "yes"
+        return None
+
+    async def approve(info: ApprovalInfo) -> Verdict | None:
+        await clock.sleep(3)
+        if scenario.approve == "raise":
+            raise RuntimeError("approve is broken")
+        return {"allow": Verdict.allow({"s": 1}), "deny": Verdict.deny()}.get(scenario.approve)
+
+    async def middleware(use: ToolUse, call_next: Any) -> object:
+        return await call_next()
+
+    def result_message(call: Any, message: Any) -> Any:
+        if scenario.raising == "result_message":
+            raise RuntimeError("result_message is broken")
+        return replace(message, metadata={"seen": True})
+
+    return {
+        "gate": gate if scenario.gate is not None else None,
+        "approve": approve if scenario.approve else None,
+        "middlewares": [middleware] if scenario.gate else [],
+        "tool_result_message": result_message if scenario.result_messages else None,
+    }
+
+
+def model_hooks(scenario: Scenario, clock: FakeClock) -> dict[str, Any]:
+    """What is done to model calls."""
+    done = scenario.model_hooks
+
+    async def before_model_call(info: ModelCallInfo) -> Any:
+        await clock.sleep(1)
+        if scenario.raising == "before_model_call":
+            raise RuntimeError("before_model_call is broken")
+        if "options" in done and info.state.turns % 2:
+            return CallOptions(temperature=0.5)
+        if "answer" in done and info.state.turns == 1:
+            return assistant_message("in place of the model")
+        return None
+
+    def before_request(messages: Any) -> Any:
+        if scenario.raising == "before_request":
+            raise RuntimeError("before_request is broken")
+        return [*messages[-3:], user_message("be quick")]
+
+    return {
+        "before_model_call": before_model_call if done else None,
+        "before_request": before_request if "rewrite" in done else None,
+    }
 
 
 @dataclass
@@ -231,7 +357,14 @@ async def play(scenario: Scenario) -> Played:
     model = WatchedModel(scenario.script, clock, watch)
     config = LoopConfig(
         model=model,
-        limits=Limits(turns=scenario.turns, tool_calls=scenario.tool_calls, concurrency=scenario.concurrency),
+        limits=Limits(
+            turns=scenario.turns,
+            tool_calls=scenario.tool_calls,
+            concurrency=scenario.concurrency,
+            tokens=scenario.tokens,
+        ),
+        texts=Texts(step_limit="no steps left" if scenario.step_limit else ""),
+        steering_mode="one" if scenario.one_by_one else "all",
         retry=Retry(attempts=scenario.attempts, idle_s=10, call_s=100),
         hooks=hooks(scenario, clock),
         inbox=inbox,
@@ -240,10 +373,11 @@ async def play(scenario: Scenario) -> Played:
         clock=clock,
         rand=lambda: 0.5,
     )
-    run = agent_loop("go", AgentContext(tools=tools(watch, clock), system="be brief"), config)
+    context = AgentContext(tools=tools(watch, clock), system="be brief")
+    run = agent_loop("go", context, config)
     events: list[Event] = []
     drained = False
-    outside = Outside(abort, inbox)
+    outside = Outside(abort, inbox, scenario.keep)
     timers = [
         clock.call_later(action.at, partial(outside.act, action.what))
         for action in scenario.actions
@@ -251,6 +385,13 @@ async def play(scenario: Scenario) -> Played:
     ]
     with anyio.move_on_after(30) as hang, anyio.CancelScope() as scope:
         drained = await consume(run, scenario, watch, events, outside, scope.cancel)
+        while drained and run.state.end_reason == "paused":  # a person comes, in another process perhaps
+            verdict = Verdict.allow() if scenario.decision == "allow" else Verdict.deny("no")
+            waiting = run.state.waiting_calls
+            context = dataclasses.replace(context, state=run.state)
+            run = agent_loop_continue(context, config, verdict if waiting else None)
+            drained = False  # until it is again: this one may be cancelled
+            drained = await consume(run, scenario, watch, events, outside, scope.cancel)
     assert not hang.cancelled_caught, "the run hangs"
     for cancel_timer in timers:
         cancel_timer()
@@ -259,9 +400,11 @@ async def play(scenario: Scenario) -> Played:
     assert tasks_living() == living, "a task outlived the run"
     assert watch.violations == []
     answered = sum(isinstance(fact, ModelResponse) for fact in watch.log.facts)
+    given = sum(isinstance(fact, ModelResponse) and fact.source == "hook" for fact in watch.log.facts)
     projected = sum(isinstance(fact, ContextProjected) for fact in watch.log.facts)
-    assert len(model.requests) <= answered <= projected, "a model call without its response"
-    check_log(watch.log.facts)
+    assert len(model.requests) <= answered - given <= projected, "a model call without its response"
+    paused = run.state.end_reason == "paused"  # the consumer left before anybody could decide
+    check_log(watch.log.facts, paused=paused)
     if drained:
         check_balance(events)
         assert [e for e in events if isinstance(e, Fact)] == [f for f in watch.log.facts if f.run_id]
@@ -274,7 +417,8 @@ async def play(scenario: Scenario) -> Played:
 class Outside:
     """What reaches the run from outside, each message with a text of its own."""
 
-    def __init__(self, abort: Abort, inbox: Inbox) -> None:
+    def __init__(self, abort: Abort, inbox: Inbox, keep: bool) -> None:
+        self.keep = keep
         self.abort = abort
         self.inbox = inbox
         self.sent: list[str] = []
@@ -288,7 +432,7 @@ class Outside:
                 self.sent.append(f"follow-up {len(self.sent)}")
                 self.inbox.follow_up(self.sent[-1])
             case "abort":
-                self.abort.fire(reason="enough")
+                self.abort.fire(reason="enough", keep=self.keep)
             case "abort_silent":
                 self.abort.fire(marker=False)
 
@@ -302,8 +446,8 @@ async def consume(
     cancel: Callable[[], None],
 ) -> bool:
     """Take events, doing what the scenario says at each; whether the end was reached."""
-    folded = AgentState()
-    last = (0, 0)
+    folded = run.state
+    last = (folded.seq, sys.maxsize)
     async for event in run:
         events.append(event)
         at = (event.seq, getattr(event, "sub", 0))
@@ -329,20 +473,20 @@ async def consume(
     return True
 
 
-def check_log(facts: list[Fact]) -> None:
+def check_log(facts: list[Fact], *, paused: bool) -> None:
     """Dense numbers, and every pair of the log balanced."""
     assert [fact.seq for fact in facts] == list(range(1, len(facts) + 1))
     if not facts:
         return
-    assert sum(isinstance(fact, AgentStart) for fact in facts) == 1
-    assert sum(isinstance(fact, AgentEnd) for fact in facts) == 1
-    check_balance(facts)
+    starts = sum(isinstance(fact, AgentStart) for fact in facts)
+    assert sum(isinstance(fact, AgentEnd) for fact in facts) == starts >= 1
+    check_balance(facts, paused=paused)
     last = [fact for fact in facts if fact.run_id][-1]
     assert type(last).__name__ == "AgentEnd", "something was recorded after the end"
 
 
-def check_balance(events: list[Any]) -> None:
-    """Each start has its one end, in that order."""
+def check_balance(events: list[Any], *, paused: bool = False) -> None:
+    """Each start has its one end, in that order; calls of a paused run are still open."""
     open_messages: set[str] = set()
     open_calls: set[str] = set()
     ended: set[str] = set()
@@ -372,7 +516,7 @@ def check_balance(events: list[Any]) -> None:
                 elif name == "TurnEnd":
                     assert turn_open
                     turn_open = False
-    assert not open_messages and not open_calls and not turn_open
+    assert not open_messages and (paused or not (open_calls or turn_open))
 
 
 def check_state(facts: list[Fact], state: AgentState) -> None:
@@ -380,8 +524,9 @@ def check_state(facts: list[Fact], state: AgentState) -> None:
     codec = Codec()
     assert fold(facts) == state
     assert fold(codec.decode(codec.encode(fact)) for fact in facts) == state
-    assert state.turn is None and not state.taken
-    assert repair_message_sequence(to_messages(state.messages)) == to_messages(state.messages)
+    assert not state.taken and (state.turn is None or state.end_reason == "paused")
+    if state.turn is None:
+        assert repair_message_sequence(to_messages(state.messages)) == to_messages(state.messages)
 
 
 def check_requests(facts: list[Fact]) -> None:

@@ -26,7 +26,25 @@ TOOLS = (
     "interruptible",
     "late",
     "nowhere",
+    "asks",
+    "checked",
+    "finder",
+    "hidden",
 )
+
+
+HOOKS = [
+    "before_turn",
+    "after_turn",
+    "stop_guard",
+    "stop_after_tool",
+    "before_stop",
+    "after_model_call",
+    "before_model_call",
+    "before_request",
+    "result_message",
+]
+VERDICTS = ["allow"] * 4 + ["rewrite", "deny", "ask", "raise", "slow", "nonsense"]
 
 
 @st.composite
@@ -37,6 +55,9 @@ def calls(draw: st.DrawFn) -> list[ToolCall]:
         ToolCall(id=id, name=name, args={"s": draw(st.sampled_from([0, 1, 7]))})
         for id, name in zip(ids, names, strict=True)
     ]
+
+
+BUSY = st.lists(st.builds(lambda c: ["let me see", *c], calls()), max_size=3)  # replies that keep a run going
 
 
 def answers() -> st.SearchStrategy[Any]:
@@ -68,15 +89,24 @@ def scenarios() -> st.SearchStrategy[Scenario]:
     )
     return st.builds(
         Scenario,
-        script=st.lists(answers(), max_size=6).map(tuple),
+        script=st.builds(lambda first, rest: (*first, *rest), BUSY, st.lists(answers(), max_size=5)),
         actions=st.lists(actions, max_size=4).map(tuple),
-        raising=st.sampled_from(["", "", "", "before_turn", "after_turn", "stop_guard", "stop_after_tool"]),
+        raising=st.sampled_from([""] * 40 + HOOKS),
         guard=st.lists(st.sampled_from(["go_on", "stop", "fail"]), max_size=3).map(tuple),
-        turns=st.integers(1, 5),
-        tool_calls=st.sampled_from([None, None, 0, 2]),
+        turns=st.integers(1, 9),
+        tool_calls=st.sampled_from([None, None, None, None, 0, 2]),
         concurrency=st.integers(1, 3),
         attempts=st.integers(0, 2),
         slow=st.booleans(),
+        gate=st.none() | st.lists(st.sampled_from(VERDICTS), max_size=5).map(tuple),
+        approve=st.sampled_from(["", "", "allow", "deny", "pause", "raise"]),
+        decision=st.sampled_from(["allow", "deny"]),
+        model_hooks=st.lists(st.sampled_from(["options", "answer", "rewrite"]), max_size=2).map(tuple),
+        one_by_one=st.booleans(),
+        step_limit=st.booleans(),
+        keep=st.booleans(),
+        result_messages=st.booleans(),
+        tokens=st.sampled_from([None, None, 100]),
     )
 
 
