@@ -1,6 +1,6 @@
 """Writes the parts of the documentation that are made from the code.
 
-python docs/generate.py           writes docs/events.schema.json and the marked parts of docs/design.md
+python docs/generate.py           writes docs/events.schema.json, docs/api/ and the marked parts of docs/design.md
 python docs/generate.py --check   writes nothing; status 1 where something is out of date
 """
 
@@ -30,6 +30,10 @@ from unspool.llm.scripted import ScriptedModel, call
 from unspool.trajectory.memory import MemoryLog
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+from reference import PACKAGES, page  # stands beside this file
+
 HEADER = ("seq", "time", "run_id", "sub")
 
 
@@ -133,7 +137,9 @@ def with_parts(text: str) -> str:
 def outdated(write: bool) -> list[str]:
     """The names of the files that are, or were, out of date."""
     design, schema = DOCS / "design.md", DOCS / "events.schema.json"
+    pages = {DOCS / "api" / f"{package}.md": page(package) for package in PACKAGES}
     wanted = {
+        **pages,
         design: with_parts(design.read_text(encoding="utf-8")),
         schema: json.dumps(event_schema(), indent=1, ensure_ascii=False) + "\n",
     }

@@ -14,8 +14,6 @@ from .pull import pull
 from .run import Run
 from .state import AgentState
 
-UNDECIDED = Verdict.deny("nobody decided on it")
-
 
 def check_decisions(state: AgentState | None, decisions: Decisions) -> None:
     """Refuse decisions that fit no waiting call.
@@ -40,9 +38,10 @@ def check_decisions(state: AgentState | None, decisions: Decisions) -> None:
 
 def decide(run: Run, decisions: Decisions) -> None:
     """Record the decision on each call that waits; one without a verdict is declined."""
+    undecided = Verdict.deny(run.config.texts.undecided)
     for waiting in run.state.waiting_calls:
         call_id = waiting.call.id
-        verdict = decisions if isinstance(decisions, Verdict) else decisions.get(call_id, UNDECIDED)
+        verdict = decisions if isinstance(decisions, Verdict) else decisions.get(call_id, undecided)
         run.record(
             ApprovalDecided(
                 call_id,

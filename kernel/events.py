@@ -403,6 +403,7 @@ Fact: TypeAlias = (
     | AgentEnd
     | UnknownFact
 )
+"""What is durable: the union of all facts, and of facts of kinds this version does not know."""
 KnownFact: TypeAlias = (
     AgentStart
     | TurnStart
@@ -427,4 +428,6 @@ KnownFact: TypeAlias = (
     | AgentEnd
 )
 Signal: TypeAlias = MessageStart | MessageUpdate | MessageDiscarded | ToolExecUpdate | ChildEvent
+"""What is only for watching."""
 Event: TypeAlias = Fact | Signal
+"""Everything that a run yields."""

@@ -104,6 +104,7 @@ class Opaque(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, ta
 
 
 Content: TypeAlias = Text | Thinking | ToolCall | Image | Document | ToolReference | Opaque
+"""A block of a message."""
 
 
 class Cost(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

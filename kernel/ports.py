@@ -136,6 +136,7 @@ class StreamEnd(Struct, frozen=True, gc=False, kw_only=True):
 
 
 StreamEvent: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | ToolCallEnd | BlockEvent | StreamEnd
+"""What a model's stream gives."""
 
 
 class ChatModel(Protocol):

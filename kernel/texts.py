@@ -33,6 +33,7 @@ class Texts:
     preview_failed: str = "preview of {name!r} failed: {problem}"
     disabled: str = "tool {name!r} is switched off after {failures} failures"
     denied: str = "not executed: denied{reason}"
+    undecided: str = "nobody decided on it"
     skipped: str = "not executed: a new message from the user came first"
     not_started: str = "not executed: the run was ended first"
     limit_reached: str = "not executed: the run may make no more tool calls"
@@ -43,6 +44,8 @@ class Texts:
     output_invalid: str = (
         "The answer does not have the required form: {problems}. Answer again, with JSON only."
     )
+    cancelled_itself: str = "the tool cancelled itself"
+    no_result: str = "the tool returned something that is not a result: {problem}"
     timed_out: str = "the tool took longer than {seconds:g} s and was stopped"
     unknown_outcome: str = (
         "the process ended while this call was running; whether it had any effect is unknown, "

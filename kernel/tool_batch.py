@@ -173,10 +173,18 @@ class _Batch:
             return None
         if not self.preparation.done:
             return None
+        self._show_preview()
         if self.preparation.asks is not None:
-            self._ask(self.preparation)
-            return None
+            if state.stage != "dispatched":
+                self._ask(self.preparation)
+                return None
+            unknown = Refusal("unknown", run.config.texts.unknown_outcome)
+            self.preparation.refused = unknown  # no answer of a person may say that it did not run
         return self.preparation.execution
+
+    def _show_preview(self) -> None:
+        if self.preparation is not None and (preview := self.preparation.take_preview()) is not None:
+            self.run.recorder.signal((preview,))
 
     def _ask(self, preparation: Preparation) -> None:
         """Have a person decide; nothing more starts until then."""
@@ -237,8 +245,7 @@ class _Batch:
     def collect(self) -> bool:
         """Record what ended and what progressed; whether a fatal error ends the batch."""
         run, fatal = self.run, None
-        if self.preparation is not None and (preview := self.preparation.take_preview()) is not None:
-            run.recorder.signal((preview,))
+        self._show_preview()
         for execution in list(self.running.values()):
             if (progress := execution.take_progress()) is not None:
                 payload = plain_json(progress.payload)

@@ -258,7 +258,7 @@ class Execution:
             return Outcome("interrupted", (Text(texts.interrupted),), {})
         if self.cancelled or self._run.aborted:
             return Outcome("cancelled", (Text(texts.cancelled),), {})
-        return _error("the tool cancelled itself")
+        return _error(texts.cancelled_itself)
 
     @property
     def _limit(self) -> int:
@@ -268,7 +268,7 @@ class Execution:
         try:
             content, details, is_error, replaced = to_content(result)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            return _error(f"the tool returned something that is not a result: {describe(error)}")
+            return _error(self._run.config.texts.no_result.format(problem=describe(error)))
         if replaced:
             details = {**details, "replaced": replaced}
         content, size = cut_to_size(content, self._limit)

@@ -51,6 +51,7 @@ PRESETS: dict[str, Preset] = {
     "ollama": Preset("http://127.0.0.1:11434/v1", None, "OLLAMA_BASE_URL"),
     "local": Preset("http://127.0.0.1:8080/v1", None, "LOCAL_BASE_URL"),  # llama.cpp's default port
 }
+"""The providers that ``resolve_model`` knows, by the name that stands before the slash."""
 
 
 def resolve_model(name: str, *, base_url: str | None = None, api_key: str | None = None) -> ChatModel:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "examples", "benchmarks"}
 PACKAGE = ROOT / "src" / "unspool"
 CODE = {"src/unspool/__init__.py", "src/unspool/py.typed"}
-BESIDE = {"tests", "examples", "benchmarks", "docs", "CHANGELOG.md", "CONTRIBUTING.md"}
+BESIDE = {"tests", "examples", "benchmarks", "docs", "mkdocs.yml", "CHANGELOG.md", "CONTRIBUTING.md"}
 needs_links = pytest.mark.skipif(
     not (ROOT / ".git").exists(), reason="a checkout has the links, an unpacked sdist does not"
 )

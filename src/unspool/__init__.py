@@ -58,7 +58,7 @@ from .kernel.messages import (
     assistant_message,
     user_message,
 )
-from .kernel.model_names import register_models
+from .kernel.model_names import register_models as _register_models
 from .kernel.ports import CallOptions, ChatModel, EventLog, Tool, ToolContext, ToolResult, ToolSpec
 from .kernel.state import AgentState, fold
 from .kernel.stream import EventStream, RunResult
@@ -141,4 +141,4 @@ def _preset_model(name: str) -> ChatModel:
     return resolve_model(name)
 
 
-register_models(_preset_model)
+_register_models(_preset_model)
