@@ -27,6 +27,7 @@ from unspool.kernel.messages import (
 )
 from unspool.kernel.ports import CallOptions, ModelRequest, SystemBlock, ToolSpec
 
+from .cache_marks import mark_last, marked_system
 from .openai_chat_calls import made_up_id
 
 Part: TypeAlias = dict[str, Any]
@@ -42,13 +43,15 @@ class Dialect:
 
     ``max_tokens`` is the name of that field. ``top_effort`` is the highest reasoning effort that is
     accepted by name. ``replay_thinking`` names the message field that reasoning goes back in; None
-    leaves it out. ``cache_key`` says whether ``prompt_cache_key`` is known.
+    leaves it out. ``cache_key`` says whether ``prompt_cache_key`` is known, ``cache_marks`` whether
+    ``cache_control`` is.
     """
 
     max_tokens: str = "max_tokens"
     top_effort: str = "high"
     replay_thinking: str | None = None
     cache_key: bool = False
+    cache_marks: bool = False
 
 
 def encode_request(request: ModelRequest, model: str, dialect: Dialect) -> bytes:
@@ -57,9 +60,12 @@ def encode_request(request: ModelRequest, model: str, dialect: Dialect) -> bytes
     ``options.extra`` is merged last and wins; a field it sets to None is not sent.
     """
     options = request.options
+    messages = [*_system(request.system, dialect), *_messages(request.messages, dialect)]
+    if dialect.cache_marks and options.cache_last is not None:
+        mark_last(messages, options.cache_last)
     body: dict[str, Any] = {
         "model": model,
-        "messages": [*_system(request.system), *_messages(request.messages, dialect)],
+        "messages": messages,
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -121,9 +127,12 @@ def _tool(spec: ToolSpec) -> Part:
     return {"type": "function", "function": function}
 
 
-def _system(blocks: tuple[SystemBlock, ...]) -> Iterator[Part]:
-    text = "\n\n".join([block.text for block in blocks if block.text.strip()])
-    if text:
+def _system(blocks: tuple[SystemBlock, ...], dialect: Dialect) -> Iterator[Part]:
+    blocks = tuple([block for block in blocks if block.text.strip()])
+    text = "\n\n".join([block.text for block in blocks])
+    if dialect.cache_marks and any(block.cache is not None for block in blocks):
+        yield {"role": "system", "content": marked_system(blocks)}
+    elif text:
         yield {"role": "system", "content": text}
 
 

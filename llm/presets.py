@@ -37,7 +37,7 @@ PRESETS: dict[str, Preset] = {
         "https://openrouter.ai/api/v1",
         "OPENROUTER_API_KEY",
         "OPENROUTER_BASE_URL",
-        Dialect(top_effort="xhigh", replay_thinking="reasoning"),
+        Dialect(top_effort="xhigh", replay_thinking="reasoning", cache_marks=True),
     ),
     "groq": Preset("https://api.groq.com/openai/v1", "GROQ_API_KEY", "GROQ_BASE_URL"),
     "deepseek": Preset(
