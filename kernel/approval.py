@@ -72,7 +72,7 @@ async def waiting_on(run: Run) -> bool:
 
     try:
         await run.let_host(ask, until=lambda: bool(run.state.steering))
-        if not given or run.state.steering:
+        if not given:
             return True  # a message of the user came first: the calls are skipped
         decisions = given[0]
         if decisions is None:

@@ -20,6 +20,7 @@ from .state import AgentState
 
 T = TypeVar("T")
 MaybeAwaitable: TypeAlias = T | Awaitable[T]
+"""What a hook may give: a value, or something to await for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +137,13 @@ BeforeModelCall: TypeAlias = Callable[[ModelCallInfo], MaybeAwaitable[CallOption
 BeforeRequest: TypeAlias = Callable[[Sequence[Message]], MaybeAwaitable[Sequence[Message]]]
 AfterModelCall: TypeAlias = Callable[[ReplyInfo], MaybeAwaitable[None]]
 Gate: TypeAlias = Callable[[ToolUse], MaybeAwaitable[Verdict | None]]
+"""Decides on a call that fits its tool; None allows it. See ``Hooks.gate``."""
 Approve: TypeAlias = Callable[[ApprovalInfo], MaybeAwaitable[Decisions | None]]
 CallNext: TypeAlias = Callable[[], Awaitable[object]]
+"""What a middleware calls to go on: the next one, or the tool."""
 MakesResultMessage: TypeAlias = Callable[[ToolCall, Message], AgentMessage | None]
 Middleware: TypeAlias = Callable[[ToolUse, CallNext], Awaitable[object]]
+"""Runs around the execution of a call; what it returns is the result. See ``Hooks.middlewares``."""
 StopGuard: TypeAlias = Callable[[StopInfo], MaybeAwaitable[StopVerdict]]
 BeforeStop: TypeAlias = Callable[[StopInfo], MaybeAwaitable[None]]
 

@@ -19,11 +19,11 @@ from typing import Any, Final, Self
 import msgspec
 from anyio import to_thread
 
-from unspool import __version__
 from unspool.kernel.codec import FORMAT_VERSION, Codec
 from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, Signal
 from unspool.kernel.spawn import Backend, Waker, current_backend
+from unspool.kernel.version import __version__
 
 from .jsonl_reading import Header, LogPath, RecordReader, facts_after, read
 from .strict import check_fact

@@ -62,8 +62,7 @@ from .kernel.model_names import register_models as _register_models
 from .kernel.ports import CallOptions, ChatModel, EventLog, Tool, ToolContext, ToolResult, ToolSpec
 from .kernel.state import AgentState, fold
 from .kernel.stream import EventStream, RunResult
-
-__version__ = "0.1.0"
+from .kernel.version import __version__
 
 __all__ = [
     "Abort",

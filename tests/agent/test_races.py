@@ -70,7 +70,7 @@ def run_shuffled(backend: str, seed: int, main: Callable[[], Awaitable[None]]) -
     if backend == "asyncio":
         anyio.run(main, backend="asyncio", backend_options={"loop_factory": lambda: ShuffledLoop(seed)})
     else:
-        trio._core._run._r.seed(seed)  # type: ignore[attr-defined]  # trio shuffles by itself, with this
+        trio._core._run._r.seed(seed)  # trio shuffles by itself, with this
         anyio.run(main, backend="trio")
 
 

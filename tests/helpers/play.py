@@ -23,6 +23,7 @@ from unspool.kernel import (
     ChatModel,
     Codec,
     ContextManager,
+    Decisions,
     ErrorEvent,
     Event,
     Fact,
@@ -169,7 +170,7 @@ class Player:
 
         ``away`` says how many seconds the consumer stays away after such an event.
 
-        ``prompt=None`` continues. Further settings are those of ``_play``.
+        ``prompt=None`` continues, with ``decisions`` where calls wait. Further settings are those of ``_play``.
         """
         return anyio.run(
             partial(self._play, script, prompt, tools, on or {}, at or {}, away or {}, **settings),
@@ -188,6 +189,7 @@ class Player:
         model: ChatModel | None = None,
         messages: Sequence[AgentMessage] = (),
         state: AgentState | None = None,
+        decisions: Decisions | None = None,
         system: str = "",
         limits: Limits | None = None,
         retry: Retry | None = None,
@@ -206,6 +208,7 @@ class Player:
         outside = Outside(inbox or Inbox(), abort or Abort(), clock)
         scripted = ScriptedModel(script, clock=clock)
         log = log if log is not None else EncodedLog()
+        known = len(log.facts)  # of earlier runs of the session
         loop_config = LoopConfig(
             model=model or scripted,
             limits=limits or Limits(),
@@ -225,7 +228,7 @@ class Player:
         living = tasks_living()
         timers = [clock.call_later(seconds, partial(act, outside)) for seconds, act in at.items()]
         run = (
-            agent_loop_continue(given, loop_config)
+            agent_loop_continue(given, loop_config, decisions)
             if prompt is None
             else agent_loop(prompt, given, loop_config)
         )
@@ -251,9 +254,10 @@ class Player:
         played.state, played.now = run.state, clock.monotonic()
         await settle()
         assert tasks_living() == living, "a task outlived the run"
-        assert fold(log.facts, state) == run.state
+        assert fold(log.facts[known:], state) == run.state
         if played.error is None:
-            if state is None:  # a session that goes on may end what was begun before
+            paused = run.state.end_reason == "paused"  # its calls are still to be ended
+            if state is None and not paused:  # a session that goes on may end what was begun before
                 check_balance(played.events)
             codec_of = loop_config.codec
             for event in played.events:
