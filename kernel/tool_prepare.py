@@ -131,3 +131,5 @@ class Preparation:
         if self.refused is None:
             execution.use_args(args)
             self.refused = await self._validate(context)
+        if self.refused is None and execution.spec.needs_approval and not execution.approved:
+            self.asks = Verdict.ask()  # with these arguments a person decides, whatever the gate thinks

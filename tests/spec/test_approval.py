@@ -577,3 +577,15 @@ def test_gate_that_asks_about_a_harmless_call_in_doubt(play: Player) -> None:
     run = play("fine", prompt=None, state=fold(first.facts[: dispatch.seq]), tools=[tool], hooks=hooks)
     assert ran == ["c1"]
     assert run.outcomes() == {"c1": "unknown"}  # no answer of a person may say that it did not run
+
+
+def test_arguments_that_a_gate_rewrites_may_need_a_person(play: Player) -> None:
+    risky = raw_tool(
+        "write", "", {}, lambda args, ctx: args["path"], needs_approval=lambda args: args["path"] != "tmp"
+    )
+    gate = Hooks(gate=lambda use: Verdict.allow({"path": "etc"}))
+    run = play([call("c1", "write", path="tmp")], tools=[risky], hooks=gate)
+    assert (run.end.reason, run.outcomes()) == ("paused", {})
+    log = run.facts
+    again = play("done", prompt=None, state=fold(log), decisions=Verdict.allow(), tools=[risky], hooks=gate)
+    assert again.results()["c1"] == "etc"
