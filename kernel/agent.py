@@ -10,7 +10,7 @@ Read with: ``agent_runs.py`` (who may run), ``agent_options.py``, ``loop.py`` (w
 """
 
 import dataclasses
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from types import TracebackType
@@ -25,11 +25,11 @@ from .agent_history import clear, close_open_turn, replace_messages
 from .agent_options import AgentOptions, Changes, change
 from .agent_request import build_request
 from .agent_runs import Runs, Ticket
-from .approval import check_decisions
+from .approval import check_decisions, record_decisions
 from .config import AgentContext, LoopConfig, Settings
 from .errors import AgentBusyError, RunsHeldError
 from .events import Event
-from .hooks import Decisions
+from .hooks import Decisions, Verdict
 from .listeners import Listener, Listeners
 from .live import Live
 from .loop import Beginning, Input, Session, as_messages, check_continue, open_stream
@@ -196,6 +196,26 @@ class Agent(Generic[OutT]):
             self._drop(ticket)
             raise
         return await self._finish(Beginning("resume", (), decisions), ticket)
+
+    def decide(self, decisions: Mapping[str, Verdict]) -> None:
+        """Record decisions on some of the calls that wait, without going on; the others go on waiting.
+
+        Each is a fact of its own, so that decisions may come one after another, over many processes; when
+        none is left to wait for, ``continue_`` goes on.
+
+        Raises:
+            ContinueError: no call waits.
+            ValueError: a call id that does not wait, or a verdict that decides nothing.
+            AgentBusyError: a run is under way.
+            LogError: the log refused it.
+        """
+        recorder = self._session.recorder
+        with self._runs.lock:
+            if self._runs.active is not None:
+                raise AgentBusyError("decide: a run is under way; its calls are decided by its approve hook")
+            check_decisions(self.state, decisions)
+            record_decisions(recorder, decisions)
+        recorder.tell()
 
     async def __aenter__(self) -> Self:
         if self._background is not None:

@@ -11,6 +11,7 @@ from .events import ApprovalDecided
 from .hooks import ApprovalInfo, Decisions, Verdict
 from .json_edge import clean_text, plain_json
 from .pull import pull
+from .recorder import Recorder
 from .run import Run
 from .state import AgentState
 
@@ -36,21 +37,27 @@ def check_decisions(state: AgentState | None, decisions: Decisions) -> None:
             raise ValueError(f"resume: arguments are a JSON object, these are none: {verdict.args!r}")
 
 
+def record_decisions(recorder: Recorder, decisions: Decisions, otherwise: Verdict | None = None) -> None:
+    """Record the decision on each call that waits; one without a verdict gets ``otherwise``, or goes on
+    waiting."""
+    for waiting in recorder.state.waiting_calls:
+        call_id = waiting.call.id
+        verdict = decisions if isinstance(decisions, Verdict) else decisions.get(call_id, otherwise)
+        if verdict is not None:
+            recorder.record(
+                ApprovalDecided(
+                    call_id,
+                    verdict.decision == "allow",
+                    by=clean_text(verdict.by),
+                    reason=clean_text(verdict.reason),
+                    args=None if verdict.args is None else plain_json(verdict.args),
+                )
+            )
+
+
 def decide(run: Run, decisions: Decisions) -> None:
     """Record the decision on each call that waits; one without a verdict is declined."""
-    undecided = Verdict.deny(run.config.texts.undecided)
-    for waiting in run.state.waiting_calls:
-        call_id = waiting.call.id
-        verdict = decisions if isinstance(decisions, Verdict) else decisions.get(call_id, undecided)
-        run.record(
-            ApprovalDecided(
-                call_id,
-                verdict.decision == "allow",
-                by=clean_text(verdict.by),
-                reason=clean_text(verdict.reason),
-                args=None if verdict.args is None else plain_json(verdict.args),
-            )
-        )
+    record_decisions(run.recorder, decisions, Verdict.deny(run.config.texts.undecided))
 
 
 async def waiting_on(run: Run) -> bool:

@@ -19,6 +19,7 @@ class Listeners:
 
     def __init__(self) -> None:
         self._listeners: dict[object, Listener] = {}
+        self._broken: set[object] = set()  # those whose fault is logged already
         self._telling: list[int] = []  # the threads in which a listener is being called
 
     def add(self, listener: Listener) -> Callable[[], None]:
@@ -34,19 +35,28 @@ class Listeners:
         return lambda: self._listeners.pop(key, None) and None
 
     def tell(self, event: Event) -> None:
-        """Call all of them; one that raises is logged with its traceback and passed over."""
+        """Call all of them; one that raises is passed over, and its first traceback logged."""
         if not self._listeners:
             return
         self._telling.append(get_ident())
         try:
             for key, listener in list(self._listeners.items()):
                 if key in self._listeners:  # an earlier one may have ended it
-                    try:
-                        listener(event)
-                    except Exception:  # noqa: BLE001 (foreign code that must not end the run; the traceback is logged)
-                        _log.exception("a listener of the agent raised (event=%s)", type(event).__name__)
+                    self._call(key, listener, event)
         finally:
             self._telling.remove(get_ident())
+
+    def _call(self, key: object, listener: Listener, event: Event) -> None:
+        try:
+            listener(event)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # noqa: BLE001 (foreign code that must not end the run, by a cancellation of its own either)
+            if key not in self._broken:
+                self._broken.add(key)
+                _log.exception(
+                    "a listener of the agent raised; it is told once (event=%s)", type(event).__name__
+                )
 
     def refuse_here(self, what: str) -> None:
         """Refuse to wait from inside a listener: the run waits for it.

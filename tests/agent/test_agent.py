@@ -1,5 +1,6 @@
 """What an agent is given, shows, forks and answers."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -159,6 +160,35 @@ def test_a_pause_and_its_decision(go: Go) -> None:
     go(main)
 
 
+def test_decisions_one_after_another_over_processes(go: Go) -> None:  # B146
+    paid: list[int] = []
+
+    @tool(needs_approval=True)
+    def pay(n: int) -> str:
+        paid.append(n)
+        return "paid"
+
+    peek = raw_tool("peek", "", {}, lambda args, ctx: "seen")
+    calls = [call("h1", "pay", n=1), call("h2", "pay", n=2), call("h3", "peek")]
+    first = Made(calls, tools=[pay, peek])
+    go(lambda: first.agent.run("go"))
+    first.agent.decide({"h2": Verdict.allow(by="ann")})
+    first.check()
+    with pytest.raises(ValueError, match="no such call waits"):
+        first.agent.decide({"h2": Verdict.deny()})
+
+    second = Made(state=fold(first.log.facts), log=first.log, tools=[pay, peek])
+    assert (go(second.agent.continue_).end_reason, paid) == ("paused", [])
+    second.agent.decide({"h1": Verdict.deny("too much")})
+
+    third = Made("done", state=fold(first.log.facts), log=first.log, tools=[pay, peek])
+    assert go(third.agent.continue_).text == "done"
+    assert paid == [2]
+    results = {getattr(m, "tool_call_id", ""): m.text for m in third.agent.state.messages if m.role == "tool"}
+    assert results == {"h1": "not executed: denied: too much", "h2": "paid", "h3": "seen"}
+    assert sum(type(fact).__name__ == "ApprovalRequested" for fact in first.log.facts) == 1
+
+
 def test_usage_over_runs(go: Go) -> None:
     from unspool.kernel import Usage  # noqa: PLC0415  # only here
     from unspool.llm.scripted import Say  # noqa: PLC0415  # only here
@@ -264,14 +294,17 @@ def test_a_message_queued_while_idle_is_heard_at_once(go: Go) -> None:
     made.check()
 
 
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("oops"), asyncio.CancelledError("oops")], ids=["error", "cancelled"]
+)
 def test_a_listener_that_raises_breaks_nothing(
-    go: Go, caplog: pytest.LogCaptureFixture
-) -> None:  # T458, I-19
+    go: Go, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:  # T458, I-19, B155
     made = Made("hi")
     after: list[str] = []
 
     def broken(event: Any) -> None:
-        raise ZeroDivisionError("oops")
+        raise error
 
     async def main() -> None:
         made.agent.subscribe(broken)
@@ -281,7 +314,8 @@ def test_a_listener_that_raises_breaks_nothing(
 
     go(main)
     assert made.texts[-1] == "assistant: hi"
-    assert after[-1] == "AgentEnd"
+    assert after[-1] == "AgentEnd" and len(after) == len(made.heard)
+    assert caplog.text.count("a listener of the agent raised") == 1
     assert "oops" in caplog.text
 
 

@@ -156,6 +156,21 @@ def test_leaving_the_stream_aborts_the_run(go: Go) -> None:
     made.check()
 
 
+def test_a_consumer_that_never_comes_back(go: Go) -> None:  # B154
+    made = Made([*["x"] * 50_000, call("c1", "wait")], "done", tools=[wait])
+
+    async def main() -> None:
+        run = made.agent.stream("go")
+        await anext(run)
+        made.agent.abort()  # nobody waits for the consumer
+        await run.aclose()
+        assert (await made.agent.run("again")).end_reason == "stop"
+
+    go(main)
+    assert [fact.reason for fact in made.log.facts if isinstance(fact, AgentEnd)] == ["aborted", "stop"]
+    made.check()
+
+
 def test_a_stream_that_is_never_begun_holds_nothing_up(go: Go) -> None:
     made = Made("hi")
 
