@@ -1,5 +1,6 @@
 """The parts of the documentation that are made from the code are up to date."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -22,3 +23,15 @@ def test_every_public_name_has_one_documented_home() -> None:
     for name in set(unspool.__all__) - {"__version__"}:
         assert name in kernel, "what is public in unspool has its home in the kernel"
         assert getattr(unspool, name) is getattr(unspool.kernel, name)
+
+
+def test_every_test_that_the_deviations_name_is_there() -> None:
+    named = set(
+        re.findall(
+            r"`(?:tests/[\w/]+/)?(test_\w+)(?:\.py)?`", (GENERATE.parent / "deviations.md").read_text("utf-8")
+        )
+    )
+    files = list(GENERATE.parents[1].joinpath("tests").rglob("test_*.py"))
+    text = "\n".join(path.read_text("utf-8") for path in files)
+    there = set(re.findall(r"def (test_\w+)", text)) | {path.stem for path in files}
+    assert named - there == set()
