@@ -23,16 +23,14 @@ MaybeAwaitable: TypeAlias = T | Awaitable[T]
 """What a hook may give: a value, or something to await for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnInfo:
+class TurnInfo(Struct, frozen=True):
     """What a turn hook is shown. ``index`` counts from 1 within the run."""
 
     index: int
     state: AgentState
 
 
-@dataclass(frozen=True, slots=True)
-class StopInfo:
+class StopInfo(Struct, frozen=True):
     """What the stop guard is shown: after which turn, the last reply, and what made the run stop."""
 
     turns: int
@@ -41,8 +39,7 @@ class StopInfo:
     state: AgentState
 
 
-@dataclass(frozen=True, slots=True)
-class StopVerdict:
+class StopVerdict(Struct, frozen=True):
     """The stop guard's answer.
 
     ``stop`` lets the run end. ``go_on`` commits ``text`` as a user message and goes on; without
@@ -86,8 +83,7 @@ Decisions: TypeAlias = Verdict | Mapping[str, Verdict]
 """One verdict for all calls that wait, or one for each by call id; a call without one is declined."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(Struct, frozen=True):
     """A call as gates and middlewares see it.
 
     ``spec`` is the tool's as it holds for ``args``; ``args`` are those that would run, ``call`` holds
@@ -103,8 +99,7 @@ class ToolUse:
     approved: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalInfo:
+class ApprovalInfo(Struct, frozen=True):
     """Calls that wait for a person, with the reason given where a gate asked."""
 
     calls: tuple[ToolCall, ...]
@@ -112,8 +107,7 @@ class ApprovalInfo:
     state: AgentState
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCallInfo:
+class ModelCallInfo(Struct, frozen=True):
     """A model call that is about to be made. ``attempt`` counts from 1 within the turn."""
 
     request: ModelRequest
@@ -121,8 +115,7 @@ class ModelCallInfo:
     state: AgentState
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyInfo:
+class ReplyInfo(Struct, frozen=True):
     """What a model call came to. ``reply`` is None where it failed."""
 
     reply: Message | None

@@ -6,56 +6,49 @@ and the same thing: look at the state, take the next step.
 Read with: ``state.py``, ``loop.py`` (which performs the steps), ``tests/kernel/test_steps.py``.
 """
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from .limits import Limits
 from .state import AgentState, Turn
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True, gc=False):
     """The run is over for ``reason``."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunTools:
+class RunTools(Struct, frozen=True, gc=False):
     """Calls of the open turn may run, or their results are still to be committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True, gc=False):
     """Only a person can let the run go on."""
 
 
-@dataclass(frozen=True, slots=True)
-class CloseTurn:
+class CloseTurn(Struct, frozen=True, gc=False):
     """The reply and all results are in."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskModel:
+class AskModel(Struct, frozen=True, gc=False):
     """The model is to be asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class TryStop:
+class TryStop(Struct, frozen=True, gc=False):
     """Nothing is left to do: the stop guard may still object."""
 
     trigger: Literal["end_turn", "stop_after_tool"]
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(Struct, frozen=True, gc=False):
     """Queued messages go into the transcript: prompts and steering, or follow-ups."""
 
     lanes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AskToContinue:
+class AskToContinue(Struct, frozen=True, gc=False):
     """The reply was cut by the output limit: ask the model to go on."""
 
 

@@ -5,11 +5,10 @@ Names in braces are filled in. Nothing here is parsed: programs look at outcomes
 Read with: ``config.py``, ``docs/recipes.md``.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Texts:
+class Texts(Struct, frozen=True, kw_only=True, gc=False):
     """The wording of the kernel.
 
     ``step_limit``, where it is not empty, is committed as the last reply of a run that has no turns
