@@ -352,7 +352,7 @@ class Agent(Generic[OutT]):
         given: dict[str, Any] = dict(changes)
         if "model" in given:
             given["model"] = model_of(given["model"])
-        config, context = change(self._config, self._context, given)
+        config, context = change(self._config, self._context, given, later=True)
         if context.tools is not self._context.tools:
             recorder, projector, _ = self._session
             self._session = Session(recorder, projector, Toolbox(context.tools))

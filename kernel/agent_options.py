@@ -70,23 +70,25 @@ class AgentOptions(TypedDict, total=False):
 
 _RENAMED = {"name": "agent"}
 _OF_CONTEXT = {"tools", "system", "run_context"}
-_OF_CONFIG = {field.name for field in dataclasses.fields(LoopConfig)} - {"agent", "inbox", "abort", "refresh"}
+_CHANGES = frozenset(Changes.__annotations__)
+_OPTIONS = frozenset(AgentOptions.__annotations__) | _CHANGES
 
 
 def change(
-    config: LoopConfig, context: AgentContext, changes: Mapping[str, Any]
+    config: LoopConfig, context: AgentContext, changes: Mapping[str, Any], *, later: bool = False
 ) -> tuple[LoopConfig, AgentContext]:
-    """The settings with ``changes``.
+    """The settings with ``changes``; ``later`` allows only what may change while the agent lives.
 
     Raises:
-        TypeError: there is no such setting.
+        TypeError: there is no such setting, or it cannot change any more.
     """
+    unknown = sorted(set(changes) - (_CHANGES if later else _OPTIONS))
+    if unknown:
+        what = "can't be changed" if later else "no such setting"
+        raise TypeError(f"agent: {what}: {', '.join(unknown)}; there are {', '.join(sorted(_CHANGES))}")
     changes = dict(changes)
     if "tools" in changes:
         changes["tools"] = tuple(changes["tools"])
-    unknown = sorted(set(changes) - _OF_CONFIG - _OF_CONTEXT - {"name", "thinking"})
-    if unknown:
-        raise TypeError(f"agent: no such setting: {', '.join(unknown)}")
     thinking = {"thinking": changes.pop("thinking")} if "thinking" in changes else {}
     of_config = {_RENAMED.get(key, key): value for key, value in changes.items() if key not in _OF_CONTEXT}
     of_context = {key: value for key, value in changes.items() if key in _OF_CONTEXT}

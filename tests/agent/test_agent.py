@@ -56,6 +56,8 @@ def test_settings_are_kept(go: Go) -> None:  # T268, T278
 def test_a_setting_that_does_not_exist() -> None:
     with pytest.raises(TypeError, match="no such setting: modle"):
         Agent(ScriptedModel(), modle=1)  # type: ignore[call-overload]  # the fault
+    with pytest.raises(TypeError, match="can't be changed: log"):
+        Agent(ScriptedModel()).configure(log=MemoryLog())  # type: ignore[call-arg]  # the fault
 
 
 def test_changes_count_from_the_next_turn(go: Go) -> None:  # I-18
