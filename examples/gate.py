@@ -31,11 +31,11 @@ def delete_note(title: str) -> str:
     return f"deleted: {NOTES.pop(title)}"
 
 
-def gate(use: ToolUse) -> Verdict | None:
+def gate(use: ToolUse) -> Verdict:
     """Reading needs nobody's leave; new notes are drafts; archived notes stay."""
     title = use.args["title"]
     if use.spec.read_only:
-        return None
+        return Verdict.allow()
     if use.spec.destructive is False:
         return Verdict.allow({**use.args, "title": f"drafts/{title}"})
     return Verdict.deny("the archive is kept") if title.startswith("archive/") else Verdict.allow()

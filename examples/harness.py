@@ -23,7 +23,7 @@ from unspool.tools import file_tools
 from unspool.trajectory import JsonlLog, load
 
 SYSTEM = "You are a coding assistant. You work in one folder with your tools; paths are relative to it."
-ASK = un.Verdict.ask()  # reading is free, a person decides on everything else
+FREE, ASK = un.Verdict.allow(), un.Verdict.ask()  # reading is free, a person decides on the rest
 
 
 def own_tools(root: Path) -> list[un.Tool]:
@@ -61,7 +61,7 @@ class Assistant:
     def __init__(self, model: un.ChatModel, root: Path, log: JsonlLog) -> None:
         self.lines: asyncio.Queue[str | None] = asyncio.Queue()  # typed and not read; None is their end
         tools, state = [*file_tools(root), *own_tools(root)], un.fold(load(log.path))
-        hooks = un.Hooks(gate=lambda use: None if use.spec.read_only else ASK, approve=self.approve)
+        hooks = un.Hooks(gate=lambda use: FREE if use.spec.read_only else ASK, approve=self.approve)
         self.agent = un.Agent(model, tools=tools, system=SYSTEM, hooks=hooks, log=log, state=state)
         self.agent.subscribe(self.show)
 
@@ -97,8 +97,8 @@ class Assistant:
         """Show what each call is going to do, and ask; any answer but yes is the reason why not."""
         verdicts = {}
         for call in info.calls:
-            preview = self.agent.live.previews.get(call.id)
-            self.print(f"{preview.payload['text'] if preview else call.args}\n")
+            preview = info.previews.get(call.id)
+            self.print(f"{preview['text'] if preview else call.args}\n")
             answer = await self.ask(f"{call.name}? [y]es, or why not: ")
             verdicts[call.id] = un.Verdict.allow() if answer == "y" else un.Verdict.deny(answer or "")
         return verdicts

@@ -9,48 +9,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from unspool import Agent, Codec, Message, Text, fold
-from unspool.kernel import Reduced
+from unspool.kernel import BaseMessage
 from unspool.llm.scripted import ScriptedModel
 from unspool.trajectory import JsonlLog, load
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(BaseMessage):
     """What a sensor said. The model reads one line of it, the application keeps the numbers."""
 
     sensor: str
     celsius: float
-    timestamp: float = 0.0
-
-    @property
-    def role(self) -> str:
-        return "user"
 
     @property
     def text(self) -> str:
         return f"{self.sensor}: {self.celsius:.1f} °C"
 
-    @property
-    def thinking(self) -> str:
-        return ""
-
-    @property
-    def has_tool_calls(self) -> bool:
-        return False
-
-    @property
-    def priority(self) -> int:
-        return 0
-
-    def raw(self) -> "Reading":
-        return self
-
-    def compact(self, expect: float) -> Reduced:
-        return Reduced(self, 1.0)
-
     def to_message(self) -> Message:
         """What the model is sent."""
-        return Message(role="user", content=(Text(f"[sensor] {self.text}"),), timestamp=self.timestamp)
+        return Message(role="user", content=(Text(f"[sensor] {self.text}"),))
 
 
 def codec() -> Codec:

@@ -10,9 +10,14 @@ if __name__ != "unspool.kernel":
 from .abort import Abort, Inbox
 from .agent import Agent
 from .agent_options import AgentOptions, Changes
+from .call_states import CallState
 from .clock import FakeClock, SystemClock
 from .codec import Codec, Record, event_schema
 from .config import AgentContext, LoopConfig, Settings
+from .conformance import ConformanceError, Violation
+from .conformance_context import check_context
+from .conformance_model import check_model
+from .conformance_tool import check_tool
 from .errors import (
     AgentBusyError,
     AgentError,
@@ -84,6 +89,7 @@ from .events import (
 from .function_tool import FunctionTool, raw_tool, tool
 from .hooks import (
     ApprovalInfo,
+    Approve,
     CallNext,
     Decisions,
     Gate,
@@ -99,10 +105,12 @@ from .hooks import (
     Verdict,
 )
 from .limits import Limits, Retry
+from .listeners import Listener
 from .live import Live
-from .loop import agent_loop, agent_loop_continue
+from .loop import Input, agent_loop, agent_loop_continue
 from .messages import (
     AgentMessage,
+    BaseMessage,
     Content,
     ContextDemand,
     ContextItem,
@@ -125,8 +133,10 @@ from .messages import (
 )
 from .model_names import register_models
 from .ports import (
+    JSON,
     BlobStore,
     BlockEvent,
+    CallModel,
     CallOptions,
     ChatModel,
     ChecksArguments,
@@ -167,7 +177,7 @@ from .sequence import (
     to_messages,
     validate_message_sequence,
 )
-from .state import AgentState, apply, fold
+from .state import AgentState, Queued, Turn, apply, fold
 from .steps import next_step
 from .stream import EventStream, RunResult
 from .texts import Texts
@@ -175,6 +185,7 @@ from .transcript import Transcript
 from .type_schema import as_tool_schema, schema_for
 
 __all__ = [
+    "JSON",
     "Abort",
     "Agent",
     "AgentBusyError",
@@ -189,12 +200,16 @@ __all__ = [
     "ApprovalDecided",
     "ApprovalInfo",
     "ApprovalRequested",
+    "Approve",
     "AuthError",
     "BadRequestError",
+    "BaseMessage",
     "BlobStore",
     "BlockEvent",
+    "CallModel",
     "CallNext",
     "CallOptions",
+    "CallState",
     "Changes",
     "ChatModel",
     "ChecksArguments",
@@ -206,6 +221,7 @@ __all__ = [
     "CodecError",
     "Compaction",
     "ConfigChanged",
+    "ConformanceError",
     "Content",
     "ContentFilterError",
     "ContextCompacted",
@@ -236,8 +252,10 @@ __all__ = [
     "Hooks",
     "Image",
     "Inbox",
+    "Input",
     "LimitError",
     "Limits",
+    "Listener",
     "Live",
     "LogError",
     "LoopConfig",
@@ -265,6 +283,7 @@ __all__ = [
     "Previews",
     "Projection",
     "QueueChanged",
+    "Queued",
     "QuotaError",
     "RateLimitError",
     "Record",
@@ -312,6 +331,7 @@ __all__ = [
     "ToolUse",
     "ToolValidationError",
     "Transcript",
+    "Turn",
     "TurnEnd",
     "TurnInfo",
     "TurnStart",
@@ -320,12 +340,16 @@ __all__ = [
     "Validates",
     "ValidationIssue",
     "Verdict",
+    "Violation",
     "agent_loop",
     "agent_loop_continue",
     "apply",
     "as_tool_schema",
     "assert_message_sequence",
     "assistant_message",
+    "check_context",
+    "check_model",
+    "check_tool",
     "collect_context_demands",
     "collect_context_items",
     "error_kind",

@@ -45,6 +45,12 @@ class Abort:
         if listener is not None:
             listener()
 
+    @property
+    def cuts(self) -> bool:
+        """Whether a function says what stays: it is asked about a finished answer, too, that a host is
+        still giving out (see ``Hooks.before_stop``)."""
+        return self._keep is not None and self._keep is not str
+
     def kept(self, text: str) -> str:
         """What stays of an unfinished answer's text."""
         return self._keep(text) if self._keep is not None else ""

@@ -27,7 +27,7 @@ from .agent_request import build_request
 from .agent_runs import Runs, Ticket
 from .approval import check_decisions, record_decisions
 from .config import AgentContext, LoopConfig, Settings
-from .errors import AgentBusyError, RunsHeldError
+from .errors import AgentBusyError, ContinueError, RunsHeldError
 from .events import Event
 from .hooks import Decisions, Verdict
 from .listeners import Listener, Listeners
@@ -139,13 +139,27 @@ class Agent(Generic[OutT]):
             raise RuntimeError("run_sync: an event loop runs in this thread; await agent.run(...) there")
         return anyio.run(self.run, prompt)
 
-    def stream(self, prompt: Input) -> EventStream:
-        """The events of a run on ``prompt``; leaving them early aborts the run.
+    def stream(self, prompt: Input | None = None, *, decisions: Decisions | None = None) -> EventStream:
+        """The events of a run; leaving them early aborts it.
+
+        A run on ``prompt``, or one that resumes with ``decisions``, or, with neither, one that continues.
 
         Raises:
-            ValueError: as ``run``. AgentBusyError and RunsHeldError come with the first event.
+            ValueError: as ``run`` and ``resume``; or a prompt and decisions are given.
+            ContinueError: as ``continue_`` and ``resume``. AgentBusyError and RunsHeldError come with the
+                first event.
         """
-        return self._stream(self._beginning(as_messages(prompt)), Ticket(self._runs))
+        if prompt is not None:
+            if decisions is not None:
+                raise ValueError("stream: a prompt or decisions, not both")
+            begin = self._beginning(as_messages(prompt))
+        elif decisions is not None:
+            check_decisions(self.state, decisions)
+            begin = Beginning("resume", (), decisions)
+        else:
+            check_continue(self.state)
+            begin = Beginning("continue")
+        return self._stream(begin, Ticket(self._runs))
 
     def prompt(self, prompt: Input) -> None:
         """Start a run in the background; ``wait_idle`` waits for it.
@@ -172,7 +186,7 @@ class Agent(Generic[OutT]):
         ticket = Ticket(self._runs)
         self._runs.take(ticket)
         try:
-            self._check_continue()
+            check_continue(self.state)
         except BaseException:
             self._drop(ticket)
             raise
@@ -258,7 +272,8 @@ class Agent(Generic[OutT]):
         """Let a message in, wherever the agent stands, and say what became of it: decided in one step.
 
         ``steered``: the run under way takes it. ``resumed``: the agent was idle after an answer, and a
-        background run has been started. ``queued``: it waits for the next run. Any thread.
+        background run (of ``async with agent``) has been started. ``queued``: it waits for the next run,
+        as on an agent that has not answered anything yet. Any thread.
 
         Raises:
             RunsHeldError: runs are held; it is not queued.
@@ -438,6 +453,8 @@ class Agent(Generic[OutT]):
 
     def build_llm_tools(self) -> tuple[ToolSpec, ...]:
         """The tools that a run would offer now."""
+        if not self._config.model.supports_tools:
+            return ()
         return self._session.toolbox.offered(self.state.active_tools)
 
     # --- what there is to know -------------------------------------------------------------------
@@ -456,6 +473,15 @@ class Agent(Generic[OutT]):
     def running(self) -> bool:
         """Whether a run is under way."""
         return self._runs.active is not None
+
+    @property
+    def can_continue(self) -> bool:
+        """Whether ``continue_`` has something to go on from."""
+        try:
+            check_continue(self.state)
+        except ContinueError:
+            return False
+        return True
 
     @property
     def usage(self) -> Usage:
@@ -479,9 +505,6 @@ class Agent(Generic[OutT]):
 
     def _beginning(self, prompts: Sequence[AgentMessage]) -> Beginning:
         return Beginning("prompt", tuple([self._session.recorder.store(prompt) for prompt in prompts]))
-
-    def _check_continue(self) -> None:
-        check_continue(self.state)
 
     async def _await_turn(self, ticket: Ticket, busy: Busy, keep: Keep) -> None:
         match busy:

@@ -69,7 +69,10 @@ async def waiting_on(run: Run) -> bool:
     state = run.state
     waiting = state.waiting_calls
     info = ApprovalInfo(
-        tuple([call.call for call in waiting]), {call.call.id: call.reason for call in waiting}, state
+        calls=tuple([call.call for call in waiting]),
+        reasons={call.call.id: call.reason for call in waiting if call.reason},
+        previews={call.call.id: call.preview for call in waiting if call.preview is not None},
+        state=state,
     )
     given: list[Decisions | None] = []
 

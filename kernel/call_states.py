@@ -21,7 +21,8 @@ class CallState(Struct, frozen=True, gc=False):
 
     ``stage``: requested, waiting (for approval), started, dispatched, ended, committed. ``announced``
     says that its start is recorded. ``args`` are those that were approved or dispatched, where they
-    differ from the call's. ``reason`` is why a gate asked, or why a person declined.
+    differ from the call's. ``reason`` is why a gate asked, or why a person declined; ``preview`` what the
+    person was shown, as long as the arguments are those.
     """
 
     call: ToolCall
@@ -30,6 +31,7 @@ class CallState(Struct, frozen=True, gc=False):
     approved: bool = False
     declined: bool = False
     reason: str = ""
+    preview: dict[str, Any] | None = None
     args: dict[str, Any] | None = None
     outcome: str = ""
     content: tuple[Content, ...] = ()

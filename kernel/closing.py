@@ -6,6 +6,8 @@ in doubt gets no second start.
 Read with: ``tool_batch.py``, ``loop.py``.
 """
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from .call_states import CallState
@@ -147,17 +149,12 @@ def _explain(run: Run, reason: str) -> None:
         run.fail(LimitError(reason, "run: no tool calls left", limit=limits.tool_calls))
     elif reason == "budget":
         usage = state.run_usage
-        cost = usage.cost.total if usage.cost else 0.0
-        run.fail(
-            LimitError(
-                reason,
-                "run: the budget is used up",
-                cost=cost,
-                cost_limit=limits.cost,
-                tokens=usage.total_tokens,
-                tokens_limit=limits.tokens,
-            )
-        )
+        details: dict[str, Any] = {}
+        if limits.cost is not None:
+            details |= {"cost": usage.cost.total if usage.cost else 0.0, "cost_limit": limits.cost}
+        if limits.tokens is not None:
+            details |= {"tokens": usage.total_tokens, "tokens_limit": limits.tokens}
+        run.fail(LimitError(reason, "run: the budget is used up", **details))
 
 
 def record_end(run: Run, reason: str) -> None:

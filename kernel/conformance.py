@@ -4,13 +4,13 @@
 2. A check is left out when one that it needs has found something: one fault is told once.
 3. Time is the given clock's. A task that is left behind counts only when it outlives the grace time.
 
-Read with: ``check_tool.py``, ``check_model.py``, ``check_context.py`` (the kits), ``spawn.py``.
+Read with: ``conformance_tool.py``, ``conformance_model.py``, ``conformance_context.py`` (the kits), ``spawn.py``.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 from anyio import get_running_tasks
 from anyio.lowlevel import checkpoint
@@ -20,7 +20,7 @@ from .errors import describe
 from .ports import Clock
 from .spawn import current_backend
 
-T = TypeVar("T")
+Living: TypeAlias = dict[int, Any]  # coroutines by their ids: while they are held, no id is used again
 SETTLE = 100  # rounds of the event loop in which a task that has been told to end does end
 _SHOWN = 300  # characters of a foreign value that a violation repeats
 
@@ -90,6 +90,16 @@ def attempt(fn: Callable[..., Any], *args: Any) -> Ran:
         return Ran(fn(*args))
     except Exception as error:  # noqa: BLE001 (whatever it raises is what came of it)
         return Ran(error=error)
+
+
+class Moment(NamedTuple):
+    """When to cancel: after rounds of the event loop, and then so many seconds."""
+
+    rounds: int
+    seconds: float = 0.0
+
+
+MOMENTS = (Moment(1), Moment(3), Moment(10), Moment(10, 0.05))  # the last, so that threads have begun
 
 
 class Running:
@@ -169,9 +179,9 @@ class Kit:
         self._check = ""
         self._broken: BaseException | None = None
 
-    async def fresh(self) -> Any:
-        """A new instance of what is checked."""
-        made = self._make()
+    async def fresh(self, make: Callable[[], Any] | None = None) -> Any:
+        """A new instance of what is checked, or of what ``make`` gives."""
+        made = (make or self._make)()
         return await made if isawaitable(made) else made
 
     def found(self, expected: str, got: str, advice: str) -> None:
@@ -201,22 +211,24 @@ class Kit:
         return Ran(late=True)
 
     async def run_cancelled(
-        self, fn: Callable[[], Awaitable[Any]], rounds: int, tell: Callable[[], None] = lambda: None
+        self, fn: Callable[[], Awaitable[Any]], moment: Moment, tell: Callable[[], None] = lambda: None
     ) -> Ran | None:
-        """What ``fn`` comes to when it is cancelled after so many rounds of the event loop.
+        """What ``fn`` comes to when it is cancelled at a moment; None when it ended before.
 
-        ``tell`` is called first. None when ``fn`` ended before.
+        ``tell`` is called first.
         """
         running = self.start(fn)
-        for _ in range(rounds):
+        for _ in range(moment.rounds):
             await checkpoint()
+        if moment.seconds:
+            await self.clock.sleep(moment.seconds)
         if running.ran is not None:
             return None
         tell()
         running.cancel()
         return running.ran or Ran() if await running.wait(self.grace_s) else Ran(late=True)
 
-    async def left_since(self, before: Collection[int]) -> list[str]:
+    async def left_since(self, before: Living) -> list[str]:
         """Tasks that were not there ``before`` (see ``living``) and do not end by themselves."""
         rounds, pause_s = SETTLE, self.grace_s / 20
         for _ in range(20):
@@ -270,13 +282,14 @@ class Kit:
             raise ConformanceError(subject, self.violations) from self._broken
 
 
-def living() -> frozenset[int]:
+def living() -> Living:
     """The tasks of this event loop, to be compared later."""
-    return frozenset(task.id for task in get_running_tasks())
+    coroutines = [task.coro for task in get_running_tasks()]
+    return {id(coroutine): coroutine for coroutine in coroutines}
 
 
-def _names(before: Collection[int]) -> list[str]:
-    tasks = [task for task in get_running_tasks() if task.id not in before]
+def _names(before: Living) -> list[str]:
+    tasks = [task for task in get_running_tasks() if id(task.coro) not in before]
     return [getattr(task.coro, "__qualname__", None) or str(task.name) for task in tasks]
 
 

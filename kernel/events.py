@@ -143,7 +143,7 @@ class Replaced(Struct, frozen=True, gc=False, kw_only=True):
 class ContextCompacted(_Fact, frozen=True, tag="context_compacted"):
     """What a rewrite did. Where ``committed``, ``messages`` stand for ``replaced`` from now on.
 
-    ``reason``: overflow, the name of a strategy, reset, set_messages.
+    ``reason``: overflow, the name of a strategy, reset, set_messages, interrupted.
     """
 
     committed: bool = False
@@ -196,10 +196,14 @@ class ToolExecStart(_Fact, frozen=True, tag="tool_exec_start"):
 
 
 class ApprovalRequested(_Fact, frozen=True, tag="approval_requested"):
-    """These calls wait for a person."""
+    """These calls wait for a person.
+
+    ``reason`` is a gate's. ``previews`` say, by call id, what tools that can tell are going to do.
+    """
 
     call_ids: tuple[str, ...]
     reason: str = ""
+    previews: dict[str, dict[str, Any]] = {}
 
 
 class ApprovalDecided(_Fact, frozen=True, tag="approval_decided"):

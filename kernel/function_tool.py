@@ -44,6 +44,7 @@ from .tool_functions import (
     as_validate,
     call_in_thread,
     is_async,
+    of_instance,
 )
 from .tool_traits import Traits, decided, functions, plain_traits
 
@@ -148,6 +149,7 @@ class FunctionTool(Generic[P, T_co]):
         self._definition = ToolDefinition(fn, name, description, traits)
         self._decides = functions(traits)
         self._is_async = is_async(fn)
+        self._validate, self._preview = validate, preview
         self.validate: Validate | None = as_validate(validate, self._definition.name)
         self.preview: Preview | None = as_preview(preview, self._definition.name)
         self._parked: dict[bytes, dict[str, Any]] = {}
@@ -176,6 +178,8 @@ class FunctionTool(Generic[P, T_co]):
         bound: FunctionTool[..., Any] = copy.copy(self)
         bound._fn = bound.__wrapped__ = self._fn.__get__(instance, owner)
         bound._parked = {}
+        bound.validate = as_validate(of_instance(self._validate, instance), self._definition.name)
+        bound.preview = as_preview(of_instance(self._preview, instance), self._definition.name)
         return bound
 
     @property

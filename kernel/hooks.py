@@ -100,10 +100,12 @@ class ToolUse(Struct, frozen=True):
 
 
 class ApprovalInfo(Struct, frozen=True):
-    """Calls that wait for a person, with the reason given where a gate asked."""
+    """Calls that wait for a person; by call id, why a gate asked, and what a tool that can tell is going
+    to do."""
 
     calls: tuple[ToolCall, ...]
     reasons: Mapping[str, str]
+    previews: Mapping[str, JSON]
     state: AgentState
 
 
@@ -129,9 +131,10 @@ AfterTurn: TypeAlias = Callable[[TurnInfo], MaybeAwaitable[None]]
 BeforeModelCall: TypeAlias = Callable[[ModelCallInfo], MaybeAwaitable[CallOptions | Message | None]]
 BeforeRequest: TypeAlias = Callable[[Sequence[Message]], MaybeAwaitable[Sequence[Message]]]
 AfterModelCall: TypeAlias = Callable[[ReplyInfo], MaybeAwaitable[None]]
-Gate: TypeAlias = Callable[[ToolUse], MaybeAwaitable[Verdict | None]]
-"""Decides on a call that fits its tool; None allows it. See ``Hooks.gate``."""
+Gate: TypeAlias = Callable[[ToolUse], MaybeAwaitable[Verdict]]
+"""Decides on a call that fits its tool. See ``Hooks.gate``."""
 Approve: TypeAlias = Callable[[ApprovalInfo], MaybeAwaitable[Decisions | None]]
+"""Decides on calls that wait; None pauses the run. See ``Hooks.approve``."""
 CallNext: TypeAlias = Callable[[], Awaitable[object]]
 """What a middleware calls to go on: the next one, or the tool."""
 MakesResultMessage: TypeAlias = Callable[[ToolCall, Message], AgentMessage | None]
@@ -150,15 +153,16 @@ class Hooks:
     - ``before_model_call`` sees each request; it may give other options for this call, or the reply
       itself, in place of the model. ``before_request`` rewrites the lowered messages of one call; the
       transcript stays as it is. ``after_model_call`` sees what came of each call.
-    - ``gate`` decides on each call that fits its tool. ``approve`` decides, in place of a pause, on
+    - ``gate`` decides on each call that fits its tool; what is no ``Verdict`` denies, None too. ``approve`` decides, in place of a pause, on
       calls that wait for a person; None pauses the run after all. ``middlewares`` run around each
       execution, the first outermost; what they return is the result.
     - ``tool_result_message`` may give the message that a result becomes, from the call and the plain
       message; it must lower to a ``tool`` message of the same call.
     - ``stop_after_tool`` says of a successful call whether the run shall stop after its turn.
     - ``stop_guard`` may keep a run from stopping normally; it is not asked about aborts, errors or
-      limits. ``before_stop`` then may take its time before the run closes: what is queued meanwhile
-      is still answered.
+      limits. ``before_stop`` then may take its time before the run closes, to speak the last reply for
+      instance: what is queued meanwhile is still answered, and an abort that says what was heard of the
+      reply (``keep``) leaves that much of it.
     """
 
     before_turn: BeforeTurn | None = None

@@ -7,10 +7,12 @@ import logging
 from collections.abc import Callable
 from inspect import iscoroutinefunction
 from threading import get_ident
+from typing import TypeAlias
 
 from .events import Event
 
-Listener = Callable[[Event], None]
+Listener: TypeAlias = Callable[[Event], None]
+"""A function that an agent calls with each event."""
 _log = logging.getLogger("unspool.agent")
 
 

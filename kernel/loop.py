@@ -32,9 +32,10 @@ from .stopping import try_stop
 from .stream import EventStream, Watcher
 from .tool_batch import run_tools
 from .toolbox import Toolbox
-from .turn import before_turn, close_turn, deliver, request_config, start_turn
+from .turn import before_turn, close_turn, deliver, request_config, start_turn, tell_if_no_tools
 
-Input: TypeAlias = "str | AgentMessage | Sequence[str | AgentMessage]"
+Input: TypeAlias = str | AgentMessage | Sequence[str | AgentMessage]
+"""What a run may be prompted with: text, a message, or several of them."""
 
 
 class Session(NamedTuple):
@@ -218,7 +219,7 @@ async def _take_step(run: Run) -> None:
 def open_run(session: Session, context: AgentContext, config: LoopConfig) -> Run:
     """A run of the session, before it begins."""
     recorder, projector, toolbox = session
-    request = request_config(context, toolbox, config.options, recorder.state.active_tools)
+    request = request_config(context, toolbox, config, recorder.state.active_tools)
     return Run(recorder, current_backend(), config, context, toolbox, request, projector)
 
 
@@ -241,6 +242,7 @@ def _begin(run: Run, begin: Beginning) -> None:
             history=tuple([recorder.store(message) for message in seeds]),
         )
     )
+    tell_if_no_tools(run)
     if begin.decisions is not None:
         decide(run, begin.decisions)
     for prompt in begin.prompts:

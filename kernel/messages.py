@@ -11,7 +11,7 @@ Read with: ``sequence.py`` (pairing rules), ``lowering.py``, ``codec.py``.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
 from msgspec import Struct
@@ -206,6 +206,41 @@ class AgentMessage(Protocol):
     def to_message(self) -> "Message | None":
         """What the model is sent; None leaves the message out."""
         ...
+
+
+class _LoweredText:
+    """The text of what a message lowers to; a field of that name in the class wins."""
+
+    def __get__(self, message: Any, owner: type | None = None) -> str:
+        lowered = message.to_message() if message is not None else None
+        return lowered.text if lowered is not None else ""
+
+
+class BaseMessage:
+    """What application messages have in common: inherit it, and write ``to_message``.
+
+    It goes before ``msgspec.Struct``, or under a dataclass. Fields of the class win over what is here.
+    """
+
+    __slots__ = ()
+    role: Any = "user"
+    timestamp: Any = 0.0
+    text: Any = _LoweredText()
+    thinking: Any = ""
+    has_tool_calls: Any = False
+    priority: Any = 0
+
+    def raw(self) -> "AgentMessage":
+        """The message itself: it has one form."""
+        return cast("AgentMessage", self)
+
+    def compact(self, expect: float) -> Reduced:
+        """The message itself."""
+        return Reduced(cast("AgentMessage", self), 1.0)
+
+    def to_message(self) -> "Message | None":
+        """What the model is sent; None leaves the message out."""
+        raise NotImplementedError
 
 
 class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

@@ -231,7 +231,8 @@ class _Attempt:
         run, abort, kept = self._run, self._run.config.abort, ""
         try:
             if abort is not None:
-                kept = clean_text(abort.kept(self._builder.text))
+                text = clean_text(self._builder.text)
+                kept = clean_text(abort.kept(text[: len(text) - run.unseen]))
         except Exception as error:  # noqa: BLE001 (the host's function: the run ends as it would have, without the text)
             run.fail(HookError("abort: keep raised", reason=describe(error)))
         if not kept.strip():

@@ -14,6 +14,7 @@ from .events import Fact
 from .messages import AgentMessage, Content, ContextItem, Message, StopReason, Usage
 
 JSON: TypeAlias = Mapping[str, Any]
+"""A JSON object."""
 
 # --- models ------------------------------------------------------------------------------------
 
@@ -305,6 +306,7 @@ class Previews(Protocol):
 # --- context -----------------------------------------------------------------------------------
 
 CallModel: TypeAlias = Callable[[ModelRequest, str], Awaitable[Message]]
+"""What strategies call models through: a request, and what it is for (compaction, …)."""
 
 
 class Projection(Struct, frozen=True, kw_only=True, gc=False):

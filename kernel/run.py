@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from .config import AgentContext, LoopConfig
 from .errors import AgentError, HookError, LogError, describe, error_kind
-from .events import ErrorEvent, Event, MessageEnd, MessageStart, Stored
+from .events import ErrorEvent, Event, MessageEnd, MessageStart, MessageUpdate, Stored
 from .hooks import MaybeAwaitable
 from .json_edge import plain_json
 from .limits import Limits
@@ -45,7 +45,7 @@ class Run:
     __slots__ = (
         "abandoned", "aborted", "active_tools", "backend", "clock", "config", "context", "error", "executions",
         "fresh_turn", "id", "jobs", "on_notice", "outbox", "projector", "record", "recorder", "request", "thread",
-        "toolbox", "wake", "watchdog",
+        "toolbox", "unseen", "wake", "watchdog",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +75,7 @@ class Run:
         self.on_notice: Callable[[], None] | None = None
         self.active_tools = recorder.state.active_tools  # those the request offers
         self.aborted = False
+        self.unseen = 0  # characters of the unfinished answer that an abort dropped
         self.fresh_turn = False
         self.error: BaseException | None = None
         self.thread = get_ident()
@@ -205,7 +206,7 @@ class Run:
     def abort(self) -> None:
         """The run is to end: its tasks stop now, the facts follow at the next pull; any thread."""
         self.aborted = True
-        self._here(self._stop_tasks)
+        self._here(self._end_tasks)
 
     def notice(self) -> None:
         """A message was queued: act on the tasks now; any thread."""
@@ -221,12 +222,26 @@ class Run:
         else:
             self.backend.call_soon(fn)
 
+    def _end_tasks(self) -> None:
+        self._drop_unseen()
+        self._stop_tasks()
+
     def _stop_tasks(self) -> None:
         for execution in self.executions.values():
             execution.cancel()
         for job in self.jobs:
             job.cancel()
         self.wake.set()
+
+    def _drop_unseen(self) -> None:
+        """Drop deltas that nobody has seen: what is kept of an answer is what was shown of it."""
+        events = list(self.outbox)
+        self.outbox.clear()
+        for event in events:
+            if type(event) is not MessageUpdate:
+                self.outbox.append(event)
+            elif event.kind == "text":
+                self.unseen += len(event.delta)
 
     def _noticed(self) -> None:
         if self.on_notice is not None:

@@ -404,24 +404,22 @@ def _tool_exec_end(state: AgentState, fact: ToolExecEnd) -> AgentState:
 def _approval_requested(state: AgentState, fact: ApprovalRequested) -> AgentState:
     turn = state.turn
     for call_id in fact.call_ids:
-        turn = _with_call(turn, call_id, stage="waiting", reason=fact.reason)
+        preview = fact.previews.get(call_id)
+        turn = _with_call(turn, call_id, stage="waiting", reason=fact.reason, preview=preview)
     return replace(state, seq=fact.seq, turn=turn)
 
 
 def _approval_decided(state: AgentState, fact: ApprovalDecided) -> AgentState:
-    return replace(
-        state,
-        seq=fact.seq,
-        turn=_with_call(
-            state.turn,
-            fact.call_id,
-            stage="requested",
-            approved=fact.approved,
-            declined=not fact.approved,
-            reason=fact.reason,
-            args=fact.args,
-        ),
-    )
+    changes: dict[str, Any] = {
+        "stage": "requested",
+        "approved": fact.approved,
+        "declined": not fact.approved,
+        "reason": fact.reason,
+        "args": fact.args,
+    }
+    if fact.args is not None:
+        changes["preview"] = None  # it was of other arguments
+    return replace(state, seq=fact.seq, turn=_with_call(state.turn, fact.call_id, **changes))
 
 
 def _queue_changed(state: AgentState, fact: QueueChanged) -> AgentState:

@@ -3,12 +3,16 @@
 Read with: ``loop.py`` (the caller), ``steps.py`` (``TryStop``), ``closing.py`` (all other endings).
 """
 
+from msgspec.structs import replace
+
 from .closing import record_end
 from .errors import HookError, StopGuardError, describe
+from .events import ContextCompacted, Replaced, Stored
 from .hooks import BeforeStop, StopGuard, StopInfo, StopVerdict
-from .messages import user_message
+from .json_edge import clean_text
+from .messages import Message, Text, user_message
 from .pull import pull
-from .run import Run
+from .run import Aborted, Run
 from .steps import TryStop
 
 
@@ -61,5 +65,35 @@ async def _before_stop(run: Run, step: TryStop, hook: BeforeStop) -> None:
     info = _info(run, step)
     try:
         await run.let_host(lambda: hook(info), until=lambda: run.next_step() != step)
+    except Aborted:
+        _cut_reply(run)
+        raise
     except Exception as error:  # noqa: BLE001 (a hook that raises ends the run, in an orderly way)
         run.fail(HookError("hook: before_stop raised", reason=describe(error)))
+
+
+def _cut_reply(run: Run) -> None:
+    """Leave of the last reply what the host says was heard of it."""
+    abort, state = run.config.abort, run.state
+    reply = state.messages[-1]
+    if abort is None or not abort.cuts or not isinstance(reply, Message) or reply.role != "assistant":
+        return
+    try:
+        kept = clean_text(abort.kept(reply.text))
+    except Exception as error:  # noqa: BLE001 (the host's function: the run ends as it would have, the reply stays)
+        run.fail(HookError("abort: keep raised", reason=describe(error)))
+        return
+    if kept == reply.text:
+        return
+    heard = replace(reply, content=(Text(kept),), stop_reason="interrupted")
+    messages = (Stored(message=heard),) if kept.strip() else ()
+    run.record(
+        ContextCompacted(
+            committed=True,
+            reason="interrupted",
+            messages_before=len(state.messages),
+            messages_after=len(state.messages) - 1 + len(messages),
+            messages=messages,
+            replaced=Replaced(first=reply.id, last=reply.id),
+        )
+    )

@@ -40,9 +40,10 @@ class RunResult(Generic[OutT]):
         """The result itself, unless the run did not end well.
 
         Raises:
-            RunFailedError: it ended by an error, an abort or a limit.
+            RunFailedError: it ended by an error, an abort, or a limit that the host did not put into words.
         """
-        if self.end_reason in ("stop", "paused"):
+        in_words = self.end_reason == "max_turns" and not self.error_kind
+        if self.end_reason in ("stop", "paused") or in_words:
             return self
         raise RunFailedError(
             f"run: {self.error or self.end_reason}", end_reason=self.end_reason, error_kind=self.error_kind

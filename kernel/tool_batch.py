@@ -11,6 +11,7 @@ Read with: ``tool_prepare.py``, ``tool_call.py``, ``closing.py`` (calls that wil
 """
 
 from collections import deque
+from typing import Any
 
 from .call_states import CallState
 from .closing import announce, commit_results, end_execution, end_unrun
@@ -28,10 +29,10 @@ async def run_tools(run: Run) -> None:
     """Perform the step "run tools": until nothing is left to run or the run is to end."""
     batch = _Batch(run)
     batch.reconcile()
-    if batch.ask_first():
-        return
     run.on_notice = batch.notice
     try:
+        if await batch.ask_first():
+            return
         while not run.aborted:
             launch = batch.start_what_may()
             if run.outbox:
@@ -83,15 +84,42 @@ class _Batch:
         args = state.call.args if state.args is None else state.args
         return state.stage == "dispatched" and tool is not None and tool.may_repeat(args)
 
-    def ask_first(self) -> bool:
-        """Ask a person about all calls that need it, at once; whether there are such calls."""
+    async def ask_first(self) -> bool:
+        """Ask a person about all calls that need it, at once; whether there are such calls.
+
+        The tools look at them first: what they refuse nobody is asked about, and a preview is shown.
+        """
         run = self.run
         if not run.toolbox.may_ask or self._overtaken:
             return False
-        asked = tuple([state.call.id for state in self.to_start if self._needs_approval(state)])
+        asked: list[str] = []
+        previews: dict[str, dict[str, Any]] = {}
+        for state in [state for state in self.to_start if self._needs_approval(state)]:
+            execution = Execution(run, state, run.toolbox.by_name[state.call.name])
+            preparation = Preparation(run, execution, None)
+            if preparation.needed and not await self._look(preparation):
+                return False
+            if preparation.refused is None:
+                asked.append(state.call.id)
+                if execution.preview is not None:
+                    previews[state.call.id] = dict(execution.preview)
         if asked:
-            run.record(ApprovalRequested(asked))
+            run.record(ApprovalRequested(tuple(asked), previews=previews))
         return bool(asked)
+
+    async def _look(self, preparation: Preparation) -> bool:
+        """Let a tool look at its call; whether it could, before anything else came."""
+        run = self.run
+        if run.outbox:
+            await pull()  # it may take its time
+        preparation.start()
+        while not (preparation.done or run.aborted or self._overtaken):
+            await run.wake.wait()
+            if run.outbox:
+                await pull()
+        if not preparation.done:
+            preparation.cancel()
+        return not (run.aborted or self._overtaken)
 
     def _needs_approval(self, state: CallState) -> bool:
         tool = self.run.toolbox.by_name.get(state.call.name)
@@ -166,10 +194,11 @@ class _Batch:
         run = self.run
         if self.preparation is None:
             execution = Execution(run, state, run.toolbox.by_name[state.call.name])
-            if not Preparation.needed(run, execution):
+            preparation = Preparation(run, execution, run.config.hooks.gate)
+            if not preparation.needed:
                 return execution
             announce(run, state)
-            self.preparation = Preparation(run, execution)
+            self.preparation = preparation
             return None
         if not self.preparation.done:
             return None
@@ -189,7 +218,9 @@ class _Batch:
     def _ask(self, preparation: Preparation) -> None:
         """Have a person decide; nothing more starts until then."""
         reason = preparation.asks.reason if preparation.asks is not None else ""
-        self.run.record(ApprovalRequested((preparation.execution.call.id,), clean_text(reason)))
+        call_id, preview = preparation.execution.call.id, preparation.execution.preview
+        previews = {call_id: dict(preview)} if preview is not None else {}
+        self.run.record(ApprovalRequested((call_id,), clean_text(reason), previews))
         self.preparation = None
         self.to_start.clear()
 

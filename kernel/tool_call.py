@@ -117,7 +117,7 @@ class Execution:
         self.tool = tool
         self.approved = state.approved
         self.key = f"{run.recorder.session}:{call.id}"
-        self.preview: JSON | None = None
+        self.preview: JSON | None = state.preview
         self.use_args(call.args if state.args is None else state.args)
         self.outcome: Outcome | None = None
         self._progress: deque[Progress] = deque(maxlen=1)

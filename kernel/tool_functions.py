@@ -12,10 +12,9 @@ from .errors import ToolDefinitionError
 from .ports import JSON, Refused, ToolContext
 from .threads import in_thread
 
-ValidateFunction: TypeAlias = Callable[
-    [JSON, ToolContext], Refused | str | Awaitable[Refused | str | None] | None
-]
-PreviewFunction: TypeAlias = Callable[[JSON, ToolContext], JSON | str | Awaitable[JSON | str]]
+# of (args, ctx); of a method's tool also of (self, args, ctx)
+ValidateFunction: TypeAlias = Callable[..., Refused | str | Awaitable[Refused | str | None] | None]
+PreviewFunction: TypeAlias = Callable[..., JSON | str | Awaitable[JSON | str]]
 Validate: TypeAlias = Callable[[JSON, ToolContext], Coroutine[Any, Any, Refused | None]]
 Preview: TypeAlias = Callable[[JSON, ToolContext], Coroutine[Any, Any, JSON]]
 
@@ -29,6 +28,13 @@ async def call_in_thread(call: Callable[[], object], ctx: ToolContext) -> object
     """The result of a synchronous function; one that turns out to be awaitable is awaited."""
     result = await in_thread(call, lambda: ctx.cancelled)
     return await result if inspect.isawaitable(result) else result
+
+
+def of_instance(fn: Callable[..., Any] | None, instance: object) -> Any:
+    """``fn`` for the tool of ``instance``: one of (self, args, ctx) is bound to it."""
+    if fn is None or len(inspect.signature(fn).parameters) != len(("self", "args", "ctx")):
+        return fn
+    return functools.partial(fn, instance)
 
 
 def as_validate(fn: ValidateFunction | None, tool: str) -> Validate | None:

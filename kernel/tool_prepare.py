@@ -21,12 +21,16 @@ from .tool_check import Refusal, check_arguments, denied
 
 
 class Preparation:
-    """A call on its way to its dispatch; ``done`` when ``refused``, ``asks`` or neither is known."""
+    """A call on its way to its dispatch; ``done`` when ``refused``, ``asks`` or neither is known.
 
-    __slots__ = ("_run", "asks", "done", "execution", "job", "looked_at", "refused", "shown")
+    Without a ``gate`` only the tool itself looks at it: for a person who is about to decide.
+    """
 
-    def __init__(self, run: Run, execution: Execution) -> None:
+    __slots__ = ("_gate", "_run", "asks", "done", "execution", "job", "looked_at", "refused", "shown")
+
+    def __init__(self, run: Run, execution: Execution, gate: Gate | None) -> None:
         self._run = run
+        self._gate = gate
         self.execution = execution
         self.done = False
         self.looked_at = False  # by the batch, after it was done
@@ -35,11 +39,11 @@ class Preparation:
         self.shown: dict[str, Any] | None = None  # a preview that the generator has not told yet
         self.job: Job | None = None
 
-    @staticmethod
-    def needed(run: Run, execution: Execution) -> bool:
+    @property
+    def needed(self) -> bool:
         """Whether anybody wants to look at the call first."""
-        tool = execution.tool
-        return run.config.hooks.gate is not None or tool.validate is not None or tool.preview is not None
+        tool = self.execution.tool
+        return self._gate is not None or tool.validate is not None or tool.preview is not None
 
     def start(self) -> None:
         self.job = self._run.spawn(self._work)
@@ -67,11 +71,12 @@ class Preparation:
             self._run.wake.set()
 
     async def _prepare(self) -> None:
-        execution, gate = self.execution, self._run.config.hooks.gate
-        context = CallContext(self._run, execution)
-        self.refused = await self._validate(context) or await self._preview(context)
-        if self.refused is None and gate is not None:
-            await self._ask_gate(gate, context)
+        context = CallContext(self._run, self.execution)
+        self.refused = await self._validate(context)
+        if self.refused is None and self.execution.preview is None:  # a person may have seen it already
+            self.refused = await self._preview(context)
+        if self.refused is None and self._gate is not None:
+            await self._ask_gate(self._gate, context)
 
     async def _validate(self, context: CallContext) -> Refusal | None:
         validate = self.execution.tool.validate
@@ -107,8 +112,6 @@ class Preparation:
         execution, texts = self.execution, self._run.config.texts
         given = gate(execution.use(context))
         verdict = await given if isawaitable(given) else given
-        if verdict is None:
-            return
         if not isinstance(verdict, Verdict):
             raise TypeError(f"the gate gave no Verdict but a {type(verdict).__name__}")
         match verdict.decision:
@@ -130,6 +133,6 @@ class Preparation:
         self.refused = check_arguments(execution.tool, args, self._run.config.texts)
         if self.refused is None:
             execution.use_args(args)
-            self.refused = await self._validate(context)
+            self.refused = await self._validate(context) or await self._preview(context)
         if self.refused is None and execution.spec.needs_approval and not execution.approved:
             self.asks = Verdict.ask()  # with these arguments a person decides, whatever the gate thinks

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from .errors import ToolDefinitionError
+from .json_edge import plain_json
 from .ports import JSON, ToolSpec
 
 V = TypeVar("V")
@@ -74,7 +75,10 @@ def plain_traits(traits: Traits, tool: str) -> dict[str, Any]:
     decides = functions(traits)
     for name in decides.keys() - set(_Decidable.__struct_fields__):
         raise ToolDefinitionError("tool: this trait can't be a function", tool=tool, trait=name)
-    return {name: getattr(_CAREFUL, name) if name in decides else value for name, value in traits.items()}
+    plain = {name: getattr(_CAREFUL, name) if name in decides else value for name, value in traits.items()}
+    if "meta" in plain:
+        plain["meta"] = plain_json(plain["meta"])  # as it comes back from a log
+    return plain
 
 
 def decided(spec: ToolSpec, decides: Mapping[str, _Decide], args: JSON) -> ToolSpec:

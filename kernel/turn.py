@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from .config import AgentContext, Settings
+from .config import AgentContext, LoopConfig, Settings
 from .errors import HookError, LogError, ToolDefinitionError, describe
 from .events import ConfigChanged, QueueChanged, TurnEnd, TurnStart
 from .hooks import AfterTurn, BeforeTurn, TurnInfo
 from .json_edge import clean_text
 from .messages import user_message
-from .ports import CallOptions, SystemBlock
+from .ports import SystemBlock
 from .projection import RequestConfig
 from .pull import pull
 from .run import Run
@@ -23,12 +23,15 @@ from .toolbox import Toolbox
 
 
 def request_config(
-    context: AgentContext, toolbox: Toolbox, options: CallOptions, active: Sequence[str]
+    context: AgentContext, toolbox: Toolbox, config: LoopConfig, active: Sequence[str]
 ) -> RequestConfig:
     """System prompt, tools and options of the requests to come.
 
-    A plain system prompt gets the cache mark of the last message; blocks keep their own.
+    A plain system prompt gets the cache mark of the last message; blocks keep their own. A model that
+    takes no tools is offered none.
     """
+    options = config.options
+    offered = toolbox.offered(active) if config.model.supports_tools else ()
     system = context.system
     if isinstance(system, str):
         blocks: tuple[SystemBlock, ...] = (
@@ -37,7 +40,7 @@ def request_config(
     else:
         blocks = tuple(system)
     blocks = tuple([replace(block, text=clean_text(block.text)) for block in blocks])
-    return RequestConfig(blocks, toolbox.offered(active), options)
+    return RequestConfig(blocks, offered, options)
 
 
 def start_turn(run: Run) -> None:
@@ -76,7 +79,7 @@ def _take(run: Run, new: Settings, active: tuple[str, ...]) -> None:
             config, inbox=old.inbox, abort=old.abort, log=old.log, clock=old.clock, codec=old.codec
         )
     toolbox = run.toolbox if new.context.tools is run.context.tools else Toolbox(new.context.tools)
-    request = request_config(new.context, toolbox, config.options, active)
+    request = request_config(new.context, toolbox, config, active)
     before = run.request
     changes = ConfigChanged(
         model=config.model.name if config.model.name != old.model.name else None,
@@ -99,6 +102,14 @@ def _take(run: Run, new: Settings, active: tuple[str, ...]) -> None:
     )
     if any(value is not None for value in said):
         run.record(changes)
+    if config.model is not old.model:
+        tell_if_no_tools(run)
+
+
+def tell_if_no_tools(run: Run) -> None:
+    """Say so where the model takes no tools and there are some."""
+    if run.toolbox.specs and not run.config.model.supports_tools:
+        run.warn("no_tools", f"{run.config.model.name} takes no tools: none are offered to it")
 
 
 async def before_turn(run: Run, hook: BeforeTurn) -> None:
@@ -147,8 +158,12 @@ def deliver(run: Run, lanes: tuple[str, ...]) -> None:
             queue = _due(run, lane)
             if queue:
                 run.record(QueueChanged(lane, "taken", tuple([queued.id for queued in queue])))
-    for queued in run.state.taken:
+    for queued in sorted(run.state.taken, key=_number):  # as they came, whatever their lane
         run.commit(queued.message, queue_id=queued.id)
+
+
+def _number(queued: Queued) -> int:
+    return int(queued.id[1:])
 
 
 def _due(run: Run, lane: str) -> tuple[Queued, ...]:

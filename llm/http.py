@@ -81,12 +81,30 @@ async def _send(url: str, body: bytes, key: str, headers: Mapping[str, str], mod
     if key:
         sent["authorization"] = f"Bearer {key}"
     try:
-        return await client.send(client.build_request("POST", url, content=body, headers=sent), stream=True)
+        request = client.build_request("POST", url, content=body, headers=sent)
+        request.stream = _Body(body)
+        return await client.send(request, stream=True)
     except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL) as error:
         what = type(error).__name__  # its text may quote a header
         raise BadRequestError(f"provider: the request cannot be sent: {what}", model=model) from None
     except httpx.HTTPError as error:
         raise _broken(error, False, model, url, key) from None
+
+
+class _Body(httpx.AsyncByteStream):
+    """The body in one piece. httpx's own gives it from a generator, which a request that is cancelled
+    while it is sent leaves to the garbage collector, with a ``ResourceWarning`` under trio."""
+
+    def __init__(self, body: bytes) -> None:
+        self._pieces = [body]
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._pieces:
+            raise StopAsyncIteration
+        return self._pieces.pop()
 
 
 async def _refusal(

@@ -63,9 +63,13 @@ class Say:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-def call(id: str, name: str, **args: Any) -> ToolCall:
+def call(id: str, name: str, /, **args: Any) -> ToolCall:
     """A tool call for a script."""
     return ToolCall(id=id, name=name, args=args)
+
+
+Entry: TypeAlias = str | Sequence[Part] | BaseException | Say
+"""An answer of a script: text, parts, an exception to raise at once, or a ``Say``."""
 
 
 class ScriptedModel:
@@ -79,7 +83,7 @@ class ScriptedModel:
 
     def __init__(
         self,
-        script: Sequence[str | Sequence[Part] | BaseException | Say] = (),
+        script: Sequence[Entry] = (),
         *,
         name: str = "scripted/model",
         clock: Clock | None = None,
@@ -99,7 +103,7 @@ class ScriptedModel:
     def supports_tools(self) -> bool:
         return self._supports_tools
 
-    def add(self, *entries: str | Sequence[Part] | BaseException | Say) -> None:
+    def add(self, *entries: Entry) -> None:
         """Put more answers at the end of the script."""
         self._script.extend(entries)
 

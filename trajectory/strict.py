@@ -15,6 +15,7 @@ from unspool.kernel.errors import CodecError
 from unspool.kernel.events import (
     AgentStart,
     ApprovalDecided,
+    ApprovalRequested,
     ConfigChanged,
     ContextCompacted,
     ContextProjected,
@@ -94,6 +95,11 @@ def _check_start(fact: AgentStart) -> None:
     _check_stored(fact.history)
 
 
+def _check_projected(fact: ContextProjected) -> None:
+    check_json(fact.blobs, "$.blobs")
+    _check_stored(fact.append)
+
+
 def _check_tool_end(fact: ToolExecEnd) -> None:
     check_json(fact.details, "$.details")
     _check_content(fact.content)
@@ -103,10 +109,11 @@ _RULES: Final[dict[type, Callable[[Any], None]]] = {
     AgentStart: _check_start,
     MessageEnd: lambda fact: _check_message(fact.message),
     QueueChanged: lambda fact: _check_message(fact.message),
-    ContextProjected: lambda fact: _check_stored(fact.append),
+    ContextProjected: _check_projected,
     ContextCompacted: lambda fact: _check_stored(fact.messages),
     ToolExecStart: lambda fact: check_json(fact.args, "$.args"),
     ToolExecDispatch: lambda fact: check_json(fact.args, "$.args"),
+    ApprovalRequested: lambda fact: check_json(fact.previews, "$.previews"),
     ApprovalDecided: lambda fact: check_json(fact.args, "$.args"),
     ToolExecEnd: _check_tool_end,
     ConfigChanged: lambda fact: check_json(fact.blobs, "$.blobs"),

@@ -10,9 +10,19 @@ import anyio.lowlevel
 import pytest
 from making import Made, at, wait
 
-from unspool import Agent, AgentBusyError, ContinueError, RunsHeldError, user_message
-from unspool.kernel import AgentEnd, BadRequestError, MessageUpdate
-from unspool.llm.scripted import ScriptedModel, Wait, call
+from unspool import (
+    Agent,
+    AgentBusyError,
+    ContinueError,
+    Hooks,
+    Limits,
+    RunsHeldError,
+    Verdict,
+    raw_tool,
+    user_message,
+)
+from unspool.kernel import AgentEnd, BadRequestError, MessageUpdate, StopInfo, Texts
+from unspool.llm.scripted import Say, ScriptedModel, Wait, call
 
 Go = Callable[[Any], Any]
 
@@ -379,3 +389,103 @@ def test_held_runs_refuse_everything(go: Go) -> None:  # T49, T52
     go(main)
     assert made.texts[-2:] == ["user: kept", "assistant: there"]
     made.check()
+
+
+def test_what_nobody_has_seen_is_not_kept(go: Go) -> None:
+    made = Made(Say(["abcdefghij"], chunk=1), "next")
+
+    async def main() -> None:
+        shown: list[str] = []
+        async for event in made.agent.stream("go"):
+            if isinstance(event, MessageUpdate):
+                shown.append(event.delta)
+                if len(shown) == 2:
+                    made.agent.abort(marker=False, keep=True)
+        assert shown == ["a", "b"]
+
+    go(main)
+    assert made.texts == ["user: go", "assistant: ab"]
+    made.check()
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"),
+    [
+        (lambda text: text[:9], ["assistant: Far away "]),
+        (lambda text: "", []),
+        (True, ["assistant: Far away and long ago"]),
+    ],
+    ids=["a part", "nothing", "all of it"],
+)
+def test_a_finished_answer_is_cut_to_what_was_heard(go: Go, keep: Any, left: list[str]) -> None:
+    async def speak(info: StopInfo) -> None:
+        await anyio.sleep_forever()
+
+    made = Made("Far away and long ago", "4", hooks=Hooks(before_stop=speak))
+
+    async def main() -> None:
+        async with made.agent:
+            made.agent.prompt("tell a tale")
+            while not made.texts[1:]:
+                await anyio.lowlevel.checkpoint()
+            made.agent.configure(hooks=Hooks())
+            await made.agent.run("2 + 2?", busy="interrupt", keep=keep)
+
+    go(main)
+    assert made.texts == ["user: tell a tale", *left, "user: 2 + 2?", "assistant: 4"]
+    assert [message.text for message in made.model.requests[1].messages][1:-1] == [text[11:] for text in left]
+    made.check()
+
+
+def test_messages_are_delivered_as_they_came(go: Go) -> None:
+    made = Made("seen")
+
+    async def main() -> None:
+        made.agent.steer("first")
+        await made.agent.run("second")
+
+    go(main)
+    assert made.texts == ["user: first", "user: second", "assistant: seen"]
+
+
+def test_a_stream_may_continue_or_resume(go: Go) -> None:
+    delete = raw_tool("delete", "", {}, lambda args, ctx: "gone", needs_approval=True)
+    made = Made([call("c1", "delete")], "done", tools=[delete], messages=[user_message("go")])
+
+    async def main() -> None:
+        assert made.agent.can_continue
+        assert (await made.agent.stream().result()).end_reason == "paused"
+        with pytest.raises(ValueError, match="not both"):
+            made.agent.stream("x", decisions=Verdict.allow())
+        with pytest.raises(ValueError, match="no such call waits"):
+            made.agent.stream(decisions={"c9": Verdict.allow()})
+        assert (await made.agent.stream(decisions=Verdict.allow()).result()).text == "done"
+        assert not made.agent.can_continue
+        with pytest.raises(ContinueError):
+            made.agent.stream()
+
+    go(main)
+    made.check()
+
+
+def test_a_limit_that_the_host_puts_into_words_is_no_error(go: Go) -> None:
+    made = Made([call("c1", "wait")], tools=[wait], limits=Limits(turns=1), texts=Texts(step_limit="Enough."))
+
+    async def main() -> None:
+        result = await made.agent.run("go")
+        assert (result.raise_for_error().text, result.end_reason) == ("Enough.", "max_turns")
+
+    go(main)
+
+
+def test_a_model_that_takes_no_tools_is_offered_none(go: Go) -> None:
+    made = Made(tools=[wait])
+    model = ScriptedModel(["ok"], supports_tools=False)
+    made.agent.configure(model=model)
+
+    async def main() -> None:
+        await made.agent.run("go")
+
+    go(main)
+    assert model.requests[0].tools == () == made.agent.build_llm_tools()
+    assert "error warning no_tools: scripted/model takes no tools: none are offered to it" in made.lines

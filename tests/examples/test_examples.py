@@ -60,12 +60,12 @@ SHOWN = {
     ],
     "own_message": [
         "the model read: [sensor] fridge: 11.5 °C",
-        "from the log: Reading(sensor='fridge', celsius=11.5, timestamp=0.0)",
+        "from the log: Reading(sensor='fridge', celsius=11.5)",
         "for a stranger: OpaqueMessage(kind='reading') - [sensor] fridge: 11.5 °C",
     ],
     "budget": [
         "  model: 100 tokens",
-        "  budget: run: the budget is used up (cost=0.0, cost_limit=None, tokens=300, tokens_limit=250)",
+        "  budget: run: the budget is used up (tokens=300, tokens_limit=250)",
         "  hook: 0 tokens",
         "  stop: I stop here, after 300 tokens: nothing in the first rooms.",
     ],

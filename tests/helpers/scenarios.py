@@ -291,7 +291,9 @@ def decisions_of(scenario: Scenario, clock: FakeClock) -> dict[str, Any]:
                 await clock.sleep(4)
             case "nonsense":
                 return "yes"
-        return None
+            case "nothing":
+                return None
+        return Verdict.allow()
 
     async def approve(info: ApprovalInfo) -> Verdict | None:
         await clock.sleep(3)

@@ -740,3 +740,29 @@ def test_raw_schemas() -> None:
         _ = raw_tool("raw", "", {"type": "objct"}, lambda args, ctx: None).spec
     with pytest.raises(ToolDefinitionError, match="no usable name"):
         raw_tool("a b", "", {}, lambda args, ctx: None)
+
+
+def test_validator_and_preview_of_a_method_may_see_the_instance() -> None:
+    class Box:
+        def __init__(self, holds: int) -> None:
+            self.holds = holds
+
+        def fits(self, args: Any, ctx: ToolContext) -> str | None:
+            return None if args["n"] <= self.holds else f"only {self.holds} fit"
+
+        async def shows(self, args: Any, ctx: ToolContext) -> Any:
+            return {"left": self.holds - args["n"]}
+
+        @tool(validate=fits, preview=shows)
+        def put(self, n: int) -> str:
+            return f"{n} of {self.holds}"
+
+    async def main() -> None:
+        small, large = Box(1).put, Box(9).put
+        assert small.validate is not None and large.validate is not None and large.preview is not None
+        ctx: Any = Uncancelled()
+        assert await small.validate({"n": 2}, ctx) == Refused("only 1 fit")
+        assert await large.validate({"n": 2}, ctx) is None
+        assert await large.preview({"n": 2}, ctx) == {"left": 7}
+
+    anyio.run(main)

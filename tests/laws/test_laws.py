@@ -44,7 +44,7 @@ HOOKS = [
     "before_request",
     "result_message",
 ]
-VERDICTS = ["allow"] * 4 + ["rewrite", "deny", "ask", "raise", "slow", "nonsense"]
+VERDICTS = ["allow"] * 4 + ["rewrite", "deny", "ask", "raise", "slow", "nonsense", "nothing"]
 
 
 @st.composite

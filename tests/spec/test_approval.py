@@ -18,6 +18,7 @@ from unspool.kernel import (
     Limits,
     ToolContext,
     ToolExecDispatch,
+    ToolExecUpdate,
     ToolUse,
     Verdict,
     fold,
@@ -245,10 +246,10 @@ class Asks:
         self.then = then
         self.approved: list[tuple[str, bool]] = []
 
-    def __call__(self, use: ToolUse) -> Verdict | None:
+    def __call__(self, use: ToolUse) -> Verdict:
         self.approved.append((use.call.id, use.approved))
         if use.call.name not in self.names:
-            return None
+            return Verdict.allow()
         if use.approved and self.then is not None:
             return self.then
         return Verdict.ask(f"{use.call.name} is dangerous")
@@ -589,3 +590,57 @@ def test_arguments_that_a_gate_rewrites_may_need_a_person(play: Player) -> None:
     log = run.facts
     again = play("done", prompt=None, state=fold(log), decisions=Verdict.allow(), tools=[risky], hooks=gate)
     assert again.results()["c1"] == "etc"
+
+
+def diffs(**traits: Any) -> RawTool:
+    """A tool that refuses ``n`` 0, shows what it would do, and does it."""
+    return raw_tool(
+        "write",
+        "",
+        {},
+        lambda args, ctx: f"wrote {args['n']}",
+        validate=lambda args, ctx: None if args["n"] else "nothing to write",
+        preview=lambda args, ctx: {"diff": args["n"]},
+        **traits,
+    )
+
+
+def test_a_person_sees_what_each_call_is_going_to_do(play: Player) -> None:
+    calls = [call("c1", "write", n=1), call("c2", "write", n=0), call("c3", "write", n=3)]
+    first = play(calls, tools=[diffs(needs_approval=True)])
+    (fact,) = first.all_of(ApprovalRequested)
+    assert (fact.call_ids, fact.previews) == (("c1", "c3"), {"c1": {"diff": 1}, "c3": {"diff": 3}})
+    there = fold(first.facts)  # in another process
+    assert [waiting.preview for waiting in there.waiting_calls] == [{"diff": 1}, {"diff": 3}]
+    decisions = {"c1": Verdict.allow(), "c3": Verdict.allow({"n": 4})}
+    again = play("done", prompt=None, state=there, decisions=decisions, tools=[diffs(needs_approval=True)])
+    assert again.results() == {"c1": "wrote 1", "c2": "nothing to write", "c3": "wrote 4"}
+    assert [(update.call_id, update.payload) for update in again.all_of(ToolExecUpdate)] == [
+        ("c3", {"diff": 4})
+    ]
+
+
+def test_a_gate_that_asks_passes_the_preview_on(play: Player) -> None:
+    shown: list[ApprovalInfo] = []
+
+    def approve(info: ApprovalInfo) -> Verdict:
+        shown.append(info)
+        return Verdict.allow()
+
+    hooks = Hooks(gate=Asks("write"), approve=approve)
+    run = play([call("c1", "write", n=1)], "done", tools=[diffs()], hooks=hooks)
+    assert shown[0].previews == {"c1": {"diff": 1}} and shown[0].reasons == {"c1": "write is dangerous"}
+    assert len(run.all_of(ToolExecUpdate)) == 1
+    assert run.results() == {"c1": "wrote 1"}
+
+
+@pytest.mark.parametrize("act", ["stop", "steer"])
+def test_a_preview_for_a_person_that_hangs_is_reached(play: Player, act: str) -> None:
+    async def preview(args: Any, ctx: ToolContext) -> Any:
+        await anyio.sleep_forever()
+
+    tool = raw_tool("write", "", {}, lambda args, ctx: "ok", preview=preview, needs_approval=True)
+    acts: dict[str, Act] = {"stop": lambda o: o.stop(marker=False), "steer": lambda o: o.steer("no")}
+    run = play([call("c1", "write")], "done", tools=[tool], at={5: acts[act]})
+    assert run.now == 5
+    assert run.outcomes() == {"c1": "cancelled" if act == "stop" else "skipped"}

@@ -63,7 +63,7 @@ class Gate:
 
     def __call__(self, use: ToolUse) -> Any:
         self.asked.append(use)
-        verdict = self.verdicts.pop(0) if self.verdicts else None
+        verdict = self.verdicts.pop(0) if self.verdicts else Verdict.allow()
         if isinstance(verdict, BaseException):
             raise verdict
         return verdict
@@ -231,6 +231,7 @@ def test_gate_that_raises_denies(play: Player, given: Any) -> None:  # T12
 
 
 NONSENSE: list[Any] = [
+    None,
     True,
     False,
     "allow",
@@ -270,8 +271,9 @@ def test_what_a_gate_is_shown(play: Player) -> None:
 
 
 def test_gate_cannot_change_what_was_asked(play: Player) -> None:
-    def gate(use: ToolUse) -> None:
+    def gate(use: ToolUse) -> Verdict:
         use.args["value"] = "sneaky"  # type: ignore[index]
+        return Verdict.allow()
 
     run = play([call("c1", "echo", value="x")], "done", tools=[echo()], hooks=Hooks(gate=gate))
     assert run.requests[1].messages[1].tool_calls[0].args == {"value": "x"}
@@ -427,11 +429,19 @@ def test_order_of_the_events_of_a_call(play: Player) -> None:  # A.4.4
     assert gate.asked[0].preview == {"diff": "+1"}
 
 
+def test_preview_is_made_again_of_arguments_that_a_gate_rewrites(play: Player) -> None:
+    tool = raw_tool("write", "", {}, lambda args, ctx: "ok", preview=lambda args, ctx: {"x": args["x"]})
+    gate = Hooks(gate=Gate(Verdict.allow({"x": 2})))
+    run = play([call("c1", "write", x=1)], "done", tools=[tool], hooks=gate)
+    assert [update.payload for update in run.all_of(ToolExecUpdate)] == [{"x": 1}, {"x": 2}]
+
+
 def test_preview_is_seen_while_the_gate_thinks(play: Player) -> None:
     seen: list[float] = []
 
-    async def gate(use: ToolUse) -> None:
+    async def gate(use: ToolUse) -> Verdict:
         await use.ctx.clock.sleep(5)
+        return Verdict.allow()
 
     play(
         [call("c1", "write")],
@@ -502,13 +512,14 @@ def test_message_reaches_what_hangs(play: Player, where: str) -> None:
 def test_nothing_outlives_the_run_that_a_gate_still_tidies_up(play: Player, end: str) -> None:
     log: list[str] = []
 
-    async def gate(use: ToolUse) -> None:
+    async def gate(use: ToolUse) -> Verdict:
         try:
             await anyio.sleep_forever()
         finally:
             with anyio.CancelScope(shield=True):
                 await use.ctx.clock.sleep(2)
             log.append(f"tidied at {use.ctx.clock.monotonic():g}")
+        return Verdict.allow()
 
     acts: Callable[[Any], None] = (lambda o: o.stop()) if end == "abort" else (lambda o: o.steer("no"))
     run = play(
@@ -562,11 +573,11 @@ def test_leaving_while_a_gate_thinks(play: Player) -> None:
 def gate_of(name: str, seconds: float, verdict: Verdict | None = None) -> Any:
     """A gate that takes a while over the tool ``name``."""
 
-    async def gate(use: ToolUse) -> Verdict | None:
+    async def gate(use: ToolUse) -> Verdict:
         if use.call.name != name:
-            return None
+            return Verdict.allow()
         await use.ctx.clock.sleep(seconds)
-        return verdict
+        return verdict or Verdict.allow()
 
     return gate
 
@@ -606,7 +617,7 @@ def test_call_that_becomes_unsafe_waits_for_those_that_run(play: Player) -> None
         [call("c1", "t", s=5), call("c2", "t", s=2), call("c3", "t", s=1)],
         "done",
         tools=[tool],
-        hooks=Hooks(gate=lambda use: later.get(use.call.id)),
+        hooks=Hooks(gate=lambda use: later.get(use.call.id, Verdict.allow())),
     )
     assert (spans.most, spans.began) == (1, {"c1": 0.0, "c2": 5.0, "c3": 7.0})
     assert run.end.reason == "stop"
@@ -615,8 +626,9 @@ def test_call_that_becomes_unsafe_waits_for_those_that_run(play: Player) -> None
 def test_unsafe_call_is_looked_at_when_its_turn_comes(play: Player) -> None:
     spans, asked = Spans(), dict[str, float]()
 
-    def gate(use: ToolUse) -> None:
+    def gate(use: ToolUse) -> Verdict:
         asked[use.call.id] = use.ctx.clock.monotonic()
+        return Verdict.allow()
 
     play([call("c1", "t"), call("c2", "t")], "done", tools=[spans.tool("t")], hooks=Hooks(gate=gate))
     assert asked == {"c1": 0.0, "c2": 1.0}
@@ -984,8 +996,9 @@ def test_sync_tools_are_asked_in_threads_that_share_the_context(play: Player) ->
         seen.append(f"preview {who.get()}")
         return {}
 
-    def gate(use: ToolUse) -> None:
+    def gate(use: ToolUse) -> Verdict:
         seen.append(f"gate {who.get()}")
+        return Verdict.allow()
 
     token = who.set("alice")
     try:

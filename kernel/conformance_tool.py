@@ -17,8 +17,10 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from .conformance import (
+    MOMENTS,
     Check,
     Kit,
+    Moment,
     Ran,
     as_list,
     attempt,
@@ -37,7 +39,6 @@ from .toolbox import ResolvedTool
 
 Arguments: TypeAlias = JSON | Sequence[JSON]
 _UNKNOWN = "unspool_no_such_property"
-_CANCEL_AFTER = (1, 3, 10, 30)  # rounds of the event loop
 
 
 async def check_tool(
@@ -129,7 +130,9 @@ class _ToolKit(Kit):
         if ran.error is not None:
             self.found("a spec that is plain JSON, each field of its type", ran.failure, advice)
         elif ran.value != spec:
-            self.found(f"a spec that comes back from JSON as it was: {shown(spec)}", shown(ran.value), advice)
+            field = next(name for name in spec.__struct_fields__ if _differ(spec, ran.value, name))
+            expected = f"a spec that comes back from JSON as it was: {field}={shown(getattr(spec, field))}"
+            self.found(expected, f"{field}={shown(getattr(ran.value, field))}", advice)
 
     async def name(self) -> None:
         name = (await self.fresh()).spec.name
@@ -267,27 +270,27 @@ class _ToolKit(Kit):
     async def cancel(self) -> None:
         for args in self.good[:1]:
             tool = await self.fresh()
-            for rounds in _CANCEL_AFTER:
-                if await self._cancelled(tool, args, rounds):
+            for moment in MOMENTS:
+                if await self._cancelled(tool, args, moment):
                     return
 
     async def leaves_nothing(self) -> None:
         for args in self.good[:1]:
             tool = await self.fresh()
             await self.run(tool.execute, _copy(args), self.context())
-            for rounds in _CANCEL_AFTER:
+            for moment in MOMENTS:
                 before = living()
-                await self._cancelled(tool, args, rounds)
+                await self._cancelled(tool, args, moment)
                 if left := await self.left_since(before):
                     expected = f"no task is left {self.grace_s:g} s after `execute` was cancelled or ended"
                     advice = "start tasks in a task group inside `execute`, and await them when cancelled"
                     self.found(expected, f"still running: {', '.join(left)}", advice)
                     return
 
-    async def _cancelled(self, tool: Tool, args: JSON, rounds: int) -> bool:
+    async def _cancelled(self, tool: Tool, args: JSON, moment: Moment) -> bool:
         """Cancel a call in mid-way; whether it did not end."""
         ctx, given = self.context(), _copy(args)
-        ran = await self.run_cancelled(lambda: tool.execute(given, ctx), rounds, ctx.cancel)
+        ran = await self.run_cancelled(lambda: tool.execute(given, ctx), moment, ctx.cancel)
         if ran is None or not ran.late:
             return False
         expected = f"`execute` ends within {self.grace_s:g} s when it is cancelled"
@@ -453,6 +456,10 @@ def _put(args: JSON, path: Path, value: Any) -> None:
 def _copy(args: JSON) -> dict[str, Any]:
     copied: dict[str, Any] = copy_json(dict(args))
     return copied
+
+
+def _differ(a: ToolSpec, b: ToolSpec, field: str) -> bool:
+    return bool(getattr(a, field) != getattr(b, field))
 
 
 def _bytes(spec: ToolSpec) -> bytes:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 from anyio.lowlevel import checkpoint
 
-from .conformance import Check, Kit, Ran, Running, attempt, living, must_be_callable, raised, shown
+from .conformance import MOMENTS, Check, Kit, Ran, Running, attempt, living, must_be_callable, raised, shown
 from .errors import BadRequestError, ModelError
 from .messages import (
     FAILED_STOP_REASONS,
@@ -62,8 +62,7 @@ _KINDS: dict[Any, str] = {
     ToolCallDelta: "call",
     BlockEvent: "block",
 }
-_CANCEL_AFTER = (1, 3, 10)  # rounds of the event loop
-_OVERLAP = 50  # rounds that a stream waits for another to begin
+_OVERLAP = 20  # rounds that a stream waits for another to begin
 
 
 async def check_model(
@@ -202,7 +201,7 @@ class _ModelKit(Kit):
     async def errors(self) -> None:
         plays = list(await self.plays())
         if self.make_failing is not None:
-            failing = await Kit(self.make_failing, self.clock, self.timeout_s, self.grace_s).fresh()
+            failing = await self.fresh(self.make_failing)
             plays.append(await self.play(failing, "failing", _plain("Say hello.")))
             if plays[-1].answered:
                 advice = "let `make_failing` give a model that cannot answer"
@@ -335,9 +334,9 @@ class _ModelKit(Kit):
             self.found(expected, got, "release what the stream holds in a `finally`")
 
     async def cancel(self) -> None:
-        for rounds in _CANCEL_AFTER:
+        for moment in MOMENTS:
             model = await self.fresh()
-            ran = await self.run_cancelled(partial(_pull, model, _plain("Count to twenty."), []), rounds)
+            ran = await self.run_cancelled(partial(_pull, model, _plain("Count to twenty."), []), moment)
             if ran is not None and ran.late:
                 expected = f"a stream that is cancelled ends within {self.grace_s:g} s"
                 self.found_once(expected, "it goes on", "let the cancellation through")
@@ -490,17 +489,18 @@ def _plain(text: str) -> ModelRequest:
     return _request(user_message(text))
 
 
-_WEATHER = ToolSpec(
-    name="get_weather",
-    description="The weather in a city.",
-    schema={
+def _tools() -> tuple[ToolSpec, ...]:
+    """Tools, made anew: a model that changes them shall not spoil them for the next kit."""
+    weather = {
         "type": "object",
         "properties": {"city": {"type": "string", "description": "name of the city"}},
         "required": ["city"],
         "additionalProperties": False,
-    },
-)
-_PING = ToolSpec(name="ping", description="Says pong.", schema={"type": "object", "properties": {}})
+    }
+    return (
+        ToolSpec(name="get_weather", description="The weather in a city.", schema=weather),
+        ToolSpec(name="ping", description="Says pong.", schema={"type": "object", "properties": {}}),
+    )
 
 
 def model_requests() -> dict[str, ModelRequest]:
@@ -514,13 +514,13 @@ def model_requests() -> dict[str, ModelRequest]:
         "system": _request(hello, system=(SystemBlock(text="Be brief."), SystemBlock(text="Be kind."))),
         "options": _request(hello, options=CallOptions(max_tokens=256, temperature=0.0, stop=("###",))),
         "conversation": _request(hello, assistant_message("Hello!"), user_message("Say goodbye.")),
-        "tools": _request(user_message("What is the weather in Paris?"), tools=(_WEATHER, _PING)),
+        "tools": _request(user_message("What is the weather in Paris?"), tools=_tools()),
         "tool_results": _request(
             user_message("What is the weather in Paris and Rome?"),
             assistant_message("I look.", paris, rome),
             tool_message(paris, "sunny, 20 °C"),
             tool_message(rome, "no such city", is_error=True),
-            tools=(_WEATHER, _PING),
+            tools=_tools(),
         ),
         "thinking": _request(
             hello,

@@ -167,10 +167,13 @@ class _ContextKit(Kit):
 
     async def ending(self) -> None:
         for made in await self.projections():
-            last, wanted = made.lowered[-1], to_messages(made.view)[-1]
-            if (last.role, last.tool_call_id) != (wanted.role, wanted.tool_call_id):
-                expected = f"`{made.name}`: it ends as the view does, with {_name(wanted)}"
-                self.found(expected, _name(last), "keep the end of the turn under way")
+            lowered, wanted = made.lowered, to_messages(made.view)[-1]
+            kept = any((m.role, m.tool_call_id) == (wanted.role, wanted.tool_call_id) for m in lowered)
+            if not kept or lowered[-1].role not in ("user", "tool"):
+                expected = f"`{made.name}`: {_name(wanted)} is there, and what a model can answer ends it"
+                self.found(
+                    expected, f"it ends with {_name(lowered[-1])}", "keep the end of the turn under way"
+                )
 
     async def view_unchanged(self) -> None:
         for made in await self.projections():
@@ -203,6 +206,8 @@ class _ContextKit(Kit):
         last = (await self.project(manager, "chat", _frozen(view))).lowered
         held, difference = 0, ""
         for number in range(_EXTENSIONS):
+            if number % 2:
+                view.append(_numbered(assistant_message(f"Done, number {number}."), len(view)))
             view.append(_numbered(user_message(f"And one more thing, number {number}."), len(view)))
             made = await self.project(manager, "chat", _frozen(view))
             if made.ran.failure:
@@ -212,7 +217,7 @@ class _ContextKit(Kit):
             difference = _difference(last, made.lowered)
             last = made.lowered
         if not held:
-            expected = f"a projection extends the last one, at least once in {_EXTENSIONS} single messages"
+            expected = f"a projection extends the last one, at least once in {_EXTENSIONS} small steps"
             advice = "change the prefix rarely: providers cache it; keep clocks and counters out of it"
             self.found(expected, difference, advice)
 
