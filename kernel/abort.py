@@ -7,7 +7,7 @@ Read with: ``run.py``.
 """
 
 from collections.abc import Callable
-from threading import Lock
+from threading import RLock
 from typing import Protocol
 
 from .errors import CodecError
@@ -18,7 +18,7 @@ class Abort:
     """A switch that ends the run it is given to; it stays thrown."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()
         self._listener: Callable[[], None] | None = None
         self.fired = False
         self.marker = True
@@ -84,7 +84,7 @@ class Inbox:
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()
         self._target: QueuesMessages | None = None
         self._waiting: list[tuple[str, AgentMessage]] = []
 
@@ -115,6 +115,8 @@ class Inbox:
         entry = user_message(message) if isinstance(message, str) else message
         if not has_content(entry):
             raise ValueError(f"{lane}: the message is empty")
+        if entry.role in ("assistant", "tool"):
+            raise ValueError(f"{lane}: the message must be a user's (role={entry.role!r})")
         with self._lock:
             target = self._target
             if target is None:

@@ -41,7 +41,7 @@ from .projection import Projector
 from .recorder import Recorder
 from .spawn import loop_is_running
 from .state import AgentState
-from .stream import EventStream, RunResult
+from .stream import EventStream, RunResult, last_text
 from .toolbox import Toolbox
 
 OutT = TypeVar("OutT")
@@ -80,11 +80,21 @@ class Agent(Generic[OutT]):
         system: str | Sequence[SystemBlock] = "",
         **options: Unpack[AgentOptions],
     ) -> None: ...
+    @overload
+    def __init__(  # a union, a Literal: types that are no classes
+        self: "Agent[Any]",
+        model: ChatModel | str,
+        *,
+        output: Any,
+        tools: Iterable[Tool] = (),
+        system: str | Sequence[SystemBlock] = "",
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
     def __init__(
         self,
         model: ChatModel | str,
         *,
-        output: type[Any] | None = None,
+        output: Any = None,
         tools: Iterable[Tool] = (),
         system: str | Sequence[SystemBlock] = "",
         **options: Unpack[AgentOptions],
@@ -98,9 +108,10 @@ class Agent(Generic[OutT]):
         self._listeners = Listeners()
         self._runs = Runs(self._tell)
         self._live = Live()
+        self._listeners.add(lambda event: self._live.see(event))  # the first: others may look at it
         config = self._config
         recorder = Recorder(state, log=config.log, clock=config.clock, codec=config.codec)
-        recorder.tell_idle = self._tell
+        recorder.tell_idle = self._listeners.put
         self._session = Session(recorder, Projector(), Toolbox(self._context.tools))
         self._inbox = Inbox()
         self._inbox.bind(recorder)
@@ -224,12 +235,12 @@ class Agent(Generic[OutT]):
             LogError: the log refused it.
         """
         recorder = self._session.recorder
-        with self._runs.lock:
+        with recorder.lock, self._runs.lock:
             if self._runs.active is not None:
                 raise AgentBusyError("decide: a run is under way; its calls are decided by its approve hook")
             check_decisions(self.state, decisions)
             record_decisions(recorder, decisions)
-        recorder.tell()
+        self._listeners.drain()
 
     async def __aenter__(self) -> Self:
         if self._background is not None:
@@ -263,10 +274,12 @@ class Agent(Generic[OutT]):
             LogError: the log refused it; it is not queued.
         """
         self._inbox.steer(message)
+        self._listeners.drain()
 
     def follow_up(self, message: str | AgentMessage) -> None:
         """Queue a message for when the agent would stop. Any thread; raises as ``steer``."""
         self._inbox.follow_up(message)
+        self._listeners.drain()
 
     def inject(self, message: str | AgentMessage) -> Literal["steered", "resumed", "queued"]:
         """Let a message in, wherever the agent stands, and say what became of it: decided in one step.
@@ -283,19 +296,26 @@ class Agent(Generic[OutT]):
         entry = user_message(message) if isinstance(message, str) else message
         if not has_content(entry):
             raise ValueError("inject: the message is empty")
+        if entry.role in ("assistant", "tool"):
+            raise ValueError(f"inject: the message must be a user's (role={entry.role!r})")
         runs, recorder = self._runs, self._session.recorder
         stored = recorder.store(entry)
-        with runs.lock, recorder.lock:
+        with recorder.lock, runs.lock:
             if runs.holds:
                 raise RunsHeldError("agent: its runs are held, nothing can be injected")
-            state, ticket = self.state, Ticket(runs)
+            state, ticket, active = self.state, Ticket(runs), runs.active
             resumes = runs.free and self._background is not None and _may_resume(state)
-            taken = runs.active is not None and (recorder.run is not None or not runs.active.begun)
+            taken = active is not None and not active.internal
+            taken = taken and (recorder.run is not None or not (active and active.begun))
             recorder.queue_stored("steering", stored)
             if resumes:
                 runs.take(ticket)
+        self._listeners.drain()
         if resumes:
-            self._start(Beginning("inject"), ticket)
+            try:
+                self._start(Beginning("inject"), ticket)
+            except RuntimeError:
+                return "queued"  # the owner of background runs is leaving
         return "resumed" if resumes else "steered" if taken else "queued"
 
     def abort(self, *, marker: bool = True, reason: str = "", keep: Keep = False) -> None:
@@ -303,17 +323,17 @@ class Agent(Generic[OutT]):
 
         See ``Abort.fire`` for ``marker``, ``reason`` and ``keep``.
         """
-        with self._runs.lock:
-            active = self._runs.active
+        active = self._runs.active  # without the lock: a log that aborts holds another
         if active is not None:
             active.abort.fire(marker=marker, reason=reason, keep=keep)
 
     def clear_queue(self, *, steering: bool = True, follow_ups: bool = True) -> None:
         """Drop messages that are queued and not taken yet. Any thread."""
         clear(self._session.recorder, steering=steering, follow_ups=follow_ups)
+        self._listeners.drain()
 
     def wait_idle(self) -> Awaitable[None]:
-        """Wait until no run is under way.
+        """Wait until no run is under way. A tool or a hook of the run itself would wait for ever.
 
         Raises:
             RuntimeError: called by a listener, which the run waits for.
@@ -323,7 +343,8 @@ class Agent(Generic[OutT]):
 
     def hold_runs(self) -> AbstractAsyncContextManager[None]:
         """Keep any run from starting inside this ``async with``; one under way is aborted, without a
-        marker, and waited for. Holds are counted: runs may start when all have ended.
+        marker, and waited for. Holds are counted: runs may start when all have ended. Whoever consumes the
+        stream of the run leaves that first; a tool or a hook of it would wait for ever.
 
         Raises:
             RuntimeError: called by a listener, which the run waits for.
@@ -392,6 +413,7 @@ class Agent(Generic[OutT]):
                 await self._end_open_turn()
             clear(self._session.recorder, steering=True, follow_ups=True, prompts=True)
             self._replace((), "reset")
+            self._listeners.drain()
 
     def set_messages(self, messages: Iterable[AgentMessage]) -> None:
         """Make ``messages`` the conversation.
@@ -401,10 +423,11 @@ class Agent(Generic[OutT]):
             CodecError: a message that cannot be stored.
             LogError: the log refused it.
         """
-        with self._runs.lock:
+        with self._session.recorder.lock, self._runs.lock:
             if self._runs.active is not None or self.state.turn is not None:
                 raise AgentBusyError("set_messages: a run is under way, or its calls wait for a decision")
             self._replace(tuple(messages), "set_messages")
+        self._listeners.drain()
 
     def export_messages(self) -> list[Message]:
         """The conversation as plain messages; application messages are left out."""
@@ -417,13 +440,18 @@ class Agent(Generic[OutT]):
     def fork(self, **options: Unpack[AgentOptions]) -> "Agent[OutT]":
         """Another agent with the same settings that has the same conversation behind it and goes its own
         way. It has no log unless ``options`` give one; queues and waiting calls are not copied.
+
+        Raises:
+            TypeError: this agent has a context manager and ``options`` give none for the fork.
         """
         config, context = self._config, self._context
         kept: dict[str, Any] = {
             field.name: getattr(config, field.name)
             for field in dataclasses.fields(config)
-            if field.name not in ("model", "agent", "inbox", "abort", "refresh", "log")
+            if field.name not in ("model", "agent", "inbox", "abort", "refresh", "log", "context")
         }
+        if config.context is not None and "context" not in options:
+            raise TypeError("fork: a context manager serves one conversation; give the fork its own, or None")
         given = {"name": config.agent, "run_context": context.run_context, "messages": self.state.messages}
         forked: Agent[OutT] = Agent(
             config.model,
@@ -437,6 +465,8 @@ class Agent(Generic[OutT]):
     async def build_request(self) -> ModelRequest:
         """The request that a run would send now; what is queued is not in it.
 
+        A context manager that calls a model for it does so, and that is recorded like any model call.
+
         Raises:
             AgentBusyError: a run is under way.
         """
@@ -446,6 +476,7 @@ class Agent(Generic[OutT]):
             return await build_request(self._session, self._config_of_runs(), self._context)
         finally:
             self._drop(ticket)
+            self._listeners.drain()
 
     async def build_llm_messages(self) -> Sequence[Message]:
         """The messages of ``build_request``."""
@@ -511,7 +542,7 @@ class Agent(Generic[OutT]):
             case "error":
                 self._runs.take(ticket)
             case "queue":
-                await self._runs.take_in_turn(ticket, lambda: None)
+                await self._runs.take_in_turn(ticket)
             case "interrupt":
                 await self._runs.take_in_turn(ticket, lambda: self.abort(marker=False, keep=keep))
 
@@ -547,7 +578,8 @@ class Agent(Generic[OutT]):
     def _typed(self, result: RunResult[str]) -> RunResult[OutT]:
         if self._output is None:
             return cast("RunResult[OutT]", result)
-        value = self._output.parse(result.text) if result.end_reason == "stop" else None
+        text = result.text or last_text(self.state.messages)  # a run that had nothing to say goes on from one
+        value = self._output.parse(text) if result.end_reason == "stop" else None
         return cast("RunResult[OutT]", dataclasses.replace(cast("RunResult[Any]", result), output=value))
 
     def _start(self, begin: Beginning, ticket: Ticket) -> None:
@@ -556,7 +588,7 @@ class Agent(Generic[OutT]):
         try:
             if background is None:
                 raise RuntimeError("agent: its background runs have no owner any more")
-            background.start(partial(self._finish, begin, ticket))
+            background.start(partial(self._finish, begin, ticket), partial(self._drop, ticket))
         except RuntimeError:
             self._drop(ticket)
             raise
@@ -565,9 +597,9 @@ class Agent(Generic[OutT]):
         self._runs.release(ticket)
         self._runs.wake()
 
-    def _tell(self, event: Event) -> None:
-        self._live.see(event)
-        self._listeners.tell(event)
+    def _tell(self, event: Event, first: Callable[[], None] | None) -> None:
+        self._listeners.put(event, first)
+        self._listeners.drain()
 
     async def _end_open_turn(self) -> None:
         ticket = Ticket(self._runs, internal=True)

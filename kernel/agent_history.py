@@ -17,18 +17,22 @@ from .stream import EventStream
 
 
 def clear(recorder: Recorder, *, steering: bool, follow_ups: bool, prompts: bool = False) -> None:
-    """Drop queued messages."""
-    with recorder.lock:
-        state = recorder.state
-        queues = {
-            "prompt": state.prompts if prompts else (),
-            "steering": state.steering if steering else (),
-            "follow_up": state.follow_ups if follow_ups else (),
-        }
-        for lane, queue in queues.items():
-            if queue:
-                recorder.record(QueueChanged(lane, "cleared", tuple([queued.id for queued in queue])))
-    recorder.tell()
+    """Drop queued messages; with ``prompts`` also those that were taken and not committed."""
+    recorder.soon(lambda: _clear(recorder, steering, follow_ups, prompts))
+
+
+def _clear(recorder: Recorder, steering: bool, follow_ups: bool, prompts: bool) -> None:
+    state = recorder.state
+    queues = {
+        "prompt": state.prompts if prompts else (),
+        "steering": state.steering if steering else (),
+        "follow_up": state.follow_ups if follow_ups else (),
+    }
+    for lane, queue in queues.items():
+        taken = [queued for queued in state.taken if prompts and queued.lane == lane]
+        if queue or taken:
+            ids = tuple([queued.id for queued in (*queue, *taken)])
+            recorder.record(QueueChanged(lane, "cleared", ids))
 
 
 def replace_messages(recorder: Recorder, messages: Sequence[AgentMessage], reason: str) -> None:
@@ -50,7 +54,6 @@ def replace_messages(recorder: Recorder, messages: Sequence[AgentMessage], reaso
         else:
             for each in stored:
                 _import(recorder, each)
-    recorder.tell()
 
 
 def _import(recorder: Recorder, stored: Stored) -> None:

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from .codec import Codec
 from .config import AgentContext, LoopConfig, QueueMode
 from .hooks import Hooks
+from .json_edge import clean_text
 from .limits import Limits, Retry
+from .lowering import hash_of
 from .messages import AgentMessage
 from .ports import CallOptions, ChatModel, Clock, ContextManager, EventLog, SystemBlock, Tool
 from .state import AgentState
@@ -80,7 +82,7 @@ def change(
     """The settings with ``changes``; ``later`` allows only what may change while the agent lives.
 
     Raises:
-        TypeError: there is no such setting, or it cannot change any more.
+        TypeError: there is no such setting, it cannot change any more, or options that are not JSON.
     """
     unknown = sorted(set(changes) - (_CHANGES if later else _OPTIONS))
     if unknown:
@@ -92,6 +94,10 @@ def change(
     thinking = {"thinking": changes.pop("thinking")} if "thinking" in changes else {}
     of_config = {_RENAMED.get(key, key): value for key, value in changes.items() if key not in _OF_CONTEXT}
     of_context = {key: value for key, value in changes.items() if key in _OF_CONTEXT}
+    if "name" in changes:
+        of_config["agent"] = clean_text(changes["name"])
+    if "options" in changes:
+        hash_of(changes["options"])  # refused here, not by a run: what cannot be recorded
     config = dataclasses.replace(config, **of_config)
     if thinking:
         config = dataclasses.replace(config, options=_with_thinking(config.options, thinking["thinking"]))

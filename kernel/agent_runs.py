@@ -1,7 +1,7 @@
 """Which run of an agent is under way, and who may start the next: one at a time, none while held.
 
 All of it is decided under one lock, so that a message is never told to have reached a run that has
-ended, and two prompts never start together.
+ended, and two prompts never start together. Where both are held, the recorder's lock comes first.
 
 Read with: ``agent.py`` (the owner), ``stream.py`` (``Watcher``).
 """
@@ -33,22 +33,21 @@ class Ticket:
 
     def tell(self, event: Event) -> None:
         """See ``Watcher.tell``. At the end the next run may start, from a listener even."""
-        if isinstance(event, AgentEnd):
-            self._runs.release(self)
-        self._runs.tell(event)
-        if isinstance(event, AgentEnd):
-            self._runs.wake()
+        self._runs.tell(event, self._release if isinstance(event, AgentEnd) else None)
+
+    def _release(self) -> None:
+        self._runs.release(self)
+        self._runs.wake()
 
     def end(self) -> None:
         """See ``Watcher.end``."""
-        self._runs.release(self)
-        self._runs.wake()
+        self._release()
 
 
 class Runs:
     """The runs of one agent."""
 
-    def __init__(self, tell: Callable[[Event], None]) -> None:
+    def __init__(self, tell: Callable[[Event, Callable[[], None] | None], None]) -> None:
         self.lock = RLock()
         self.tell = tell
         self.active: Ticket | None = None
@@ -80,22 +79,25 @@ class Runs:
                 raise AgentBusyError("agent: a run is under way; steer it, queue a follow-up, or wait")
             self.active = ticket
 
-    async def take_in_turn(self, ticket: Ticket, meanwhile: Callable[[], None]) -> None:
-        """Wait in line until ``ticket`` is the run under way; ``meanwhile`` is called while another is.
+    async def take_in_turn(self, ticket: Ticket, interrupt: Callable[[], None] | None = None) -> None:
+        """Wait in line until ``ticket`` is the run under way; one that interrupts goes first.
+
+        ``interrupt`` ends the run under way now, and is not called for those that come later.
 
         Raises:
             RunsHeldError: runs are held.
         """
         with self.lock:
-            self._line.append(ticket)
+            (self._line.append if interrupt is None else self._line.appendleft)(ticket)
         try:
+            if interrupt is not None:
+                interrupt()
             while True:
                 try:
                     self.take(ticket)
                     return
                 except AgentBusyError:
-                    meanwhile()
-                await self._news()
+                    await self._news()
         finally:
             with self.lock:
                 self._line.remove(ticket)
@@ -128,6 +130,12 @@ class Runs:
     async def _news(self) -> None:
         backend = current_backend()
         waker = backend.waker()
+        waiting = (backend, waker)
         with self.lock:
-            self._waiting.append((backend, waker))
-        await waker.wait()
+            self._waiting.append(waiting)
+        try:
+            await waker.wait()
+        finally:
+            with self.lock:
+                if waiting in self._waiting:
+                    self._waiting.remove(waiting)

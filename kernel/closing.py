@@ -172,6 +172,7 @@ def record_end(run: Run, reason: str) -> None:
                 pending=tuple([call.id for call in state.pending_calls]),
             )
         )
+        run.span.end(run.state)
         run.recorder.run = None
 
 

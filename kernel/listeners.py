@@ -4,9 +4,10 @@ Read with: ``agent.py`` (the owner).
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from inspect import iscoroutinefunction
-from threading import get_ident
+from threading import RLock, get_ident
 from typing import TypeAlias
 
 from .events import Event
@@ -17,9 +18,16 @@ _log = logging.getLogger("unspool.agent")
 
 
 class Listeners:
-    """Functions of one event, in order of registration."""
+    """Functions of one event, in order of registration.
+
+    Events are ``put`` in their order, under any lock, and told by ``drain``, under none: by one thread at
+    a time, so that their order is the same for everybody.
+    """
 
     def __init__(self) -> None:
+        self._events: deque[tuple[Event, Callable[[], None] | None]] = deque()
+        self._lock = RLock()
+        self._draining = False
         self._listeners: dict[object, Listener] = {}
         self._broken: set[object] = set()  # those whose fault is logged already
         self._telling: list[int] = []  # the threads in which a listener is being called
@@ -34,7 +42,36 @@ class Listeners:
             raise TypeError("subscribe: a listener is called, not awaited; give a plain function")
         key = object()
         self._listeners[key] = listener
-        return lambda: self._listeners.pop(key, None) and None
+        return lambda: self._end(key)
+
+    def _end(self, key: object) -> None:
+        self._listeners.pop(key, None)
+        self._broken.discard(key)
+
+    def put(self, event: Event, first: Callable[[], None] | None = None) -> None:
+        """Have ``event`` told after those before it; ``first`` is called right before."""
+        self._events.append((event, first))
+
+    def drain(self) -> None:
+        """Tell what is put; where that goes on already, in a listener or another thread, it is told there."""
+        with self._lock:
+            if self._draining:
+                return
+            self._draining = True
+        try:
+            while True:
+                with self._lock:
+                    if not self._events:
+                        self._draining = False
+                        return
+                    event, first = self._events.popleft()
+                if first is not None:
+                    first()
+                self.tell(event)
+        except BaseException:
+            with self._lock:
+                self._draining = False
+            raise
 
     def tell(self, event: Event) -> None:
         """Call all of them; one that raises is passed over, and its first traceback logged."""

@@ -16,7 +16,7 @@ from .approval import check_decisions, decide, waiting_on
 from .closing import wind_down
 from .config import AgentContext, LoopConfig
 from .errors import ContinueError, LogError
-from .events import AgentStart, Event, Stored
+from .events import AgentEnd, AgentStart, Event, Stored
 from .hooks import Decisions
 from .messages import AgentMessage, has_content, user_message
 from .model_call import ask_model
@@ -29,7 +29,7 @@ from .spawn import current_backend
 from .state import AgentState
 from .steps import AskModel, AskToContinue, CloseTurn, Deliver, End, Pause, RunTools, TryStop
 from .stopping import try_stop
-from .stream import EventStream, Watcher
+from .stream import EventStream, Span, Watcher
 from .tool_batch import run_tools
 from .toolbox import Toolbox
 from .turn import before_turn, close_turn, deliver, request_config, start_turn, tell_if_no_tools
@@ -131,10 +131,9 @@ def open_stream(
     watcher: Watcher | None = None,
 ) -> EventStream:
     """The events of one run of a session that may have had others before."""
-    seeds = 0 if context.state is not None else len(context.messages)
-    first = session.recorder.state.message_count + seeds
-    events = _run(session, begin, context, config, watcher)
-    return EventStream(session.recorder, session.projector.lowering, events, first)
+    span = Span()
+    events = _run(session, begin, context, config, watcher, span)
+    return EventStream(session.recorder, session.projector.lowering, events, span)
 
 
 async def _run(
@@ -143,20 +142,21 @@ async def _run(
     context: AgentContext,
     config: LoopConfig,
     watcher: Watcher | None,
+    span: Span,
 ) -> AsyncGenerator[Event, None]:
     """The life of a run: begin, take steps until it has ended, leave nothing behind."""
+    run = open_run(session, context, config, span)
+    recorder, outbox = session.recorder, run.outbox
     if watcher is not None:
         watcher.begin()
-    run = open_run(session, context, config)
-    recorder, outbox = session.recorder, run.outbox
     steps = Drive(_take_steps(run))
     try:
-        _begin(run, begin)
+        _begin(run, begin, watched=watcher is not None)
         while outbox or not steps.done:
             while outbox:
                 event = outbox.popleft()
                 if watcher is not None:
-                    watcher.tell(event)
+                    _tell(run, watcher, event)
                 yield event
             await steps
     except LogError:
@@ -171,9 +171,29 @@ async def _run(
             await _leave(run)
         finally:
             if watcher is not None:
-                while outbox:
-                    watcher.tell(outbox.popleft())
-                watcher.end()
+                try:
+                    _tell_rest(run, watcher)
+                finally:
+                    watcher.end()
+
+
+def _tell(run: Run, watcher: Watcher, event: Event) -> None:
+    watcher.tell(event)
+    if isinstance(event, AgentEnd):
+        _tell_rest(run, watcher)
+
+
+def _tell_rest(run: Run, watcher: Watcher) -> None:
+    """Tell what is left, facts of the idle agent among it, which no run yields."""
+    recorder, outbox = run.recorder, run.outbox
+    while True:
+        with recorder.lock:
+            if not outbox:
+                if recorder.untold is run:
+                    recorder.untold = None
+                return
+            event = outbox.popleft()
+        watcher.tell(event)
 
 
 async def _take_steps(run: Run) -> None:
@@ -216,18 +236,21 @@ async def _take_step(run: Run) -> None:
             await wind_down(run, reason)
 
 
-def open_run(session: Session, context: AgentContext, config: LoopConfig) -> Run:
+def open_run(session: Session, context: AgentContext, config: LoopConfig, span: Span) -> Run:
     """A run of the session, before it begins."""
     recorder, projector, toolbox = session
     request = request_config(context, toolbox, config, recorder.state.active_tools)
-    return Run(recorder, current_backend(), config, context, toolbox, request, projector)
+    return Run(recorder, current_backend(), config, context, toolbox, request, projector, span)
 
 
-def _begin(run: Run, begin: Beginning) -> None:
+def _begin(run: Run, begin: Beginning, *, watched: bool) -> None:
     """Record the start, the decisions and the prompts, and listen to the outside from here on."""
     recorder, config, request = run.recorder, run.config, run.request
     seeds = run.context.messages if run.context.state is None else ()
-    recorder.run = run
+    run.span.begin(run.state.message_count + len(seeds))
+    with recorder.lock:
+        recorder.run = run
+        recorder.untold = run if watched else None
     run.record(
         AgentStart(
             session=recorder.session,

@@ -4,8 +4,8 @@ Lowering, blank removal and pair repair are kept for the prefix that the new vie
 last one, so that a turn costs what is new in it. A view that breaks the pairing, or does not
 extend the last one, is lowered from where it differs or repaired as a whole.
 
-The fingerprint is h(n) = H(h(n-1) ‖ digest(message n)) over what the model sees of each message;
-h(0) covers system prompt, tools and options.
+The fingerprint is H(seed ‖ h(n)), with h(n) = H(h(n-1) ‖ digest(message n)) over what the model sees
+of each message; the seed covers system prompt, tools and options, which may change at no cost.
 
 Read with: ``sequence.py`` (the rules), ``projection.py`` (the caller).
 """
@@ -37,6 +37,21 @@ def _seen(message: Message) -> bytes:
     return _encode((message.role, message.content, message.tool_call_id, message.is_error))
 
 
+def _same(a: Message, b: Message) -> bool:
+    """Whether a model sees the same: 1 and 1.0 are equal, but not the same text."""
+    return a is b or (a == b and _seen(a) == _seen(b))
+
+
+def same_prefix(a: Sequence[object], b: Sequence[object]) -> int:
+    """How many items two sequences share, by identity, from their beginning."""
+    count = 0
+    for left, right in zip(a, b, strict=False):
+        if left is not right:
+            break
+        count += 1
+    return count
+
+
 class Lowering:
     """Lowered, repaired messages of a growing view and their fingerprint chain."""
 
@@ -44,7 +59,7 @@ class Lowering:
         self._view: Transcript[AgentMessage] = Transcript()
         self._out: Transcript[Message] = Transcript()
         self._chain: list[bytes] = []
-        self._seed = b""
+        self._marks: list[int] = []  # length of ``_out`` after each message of the view, -1 inside a pair
         self._open: list[str] = []  # calls of the last reply whose results have not come yet
         self._dropped: set[str] = set()  # calls of replies that are not replayed
         self.lowered = 0  # messages lowered so far, for the benchmark's counters
@@ -55,8 +70,10 @@ class Lowering:
 
         ``seed`` is the digest of system prompt, tools and options.
         """
-        grown = view.extends(self._view) or not len(self._view)
-        if not grown or not self._append(view.since(len(self._view))):
+        start = len(self._view)
+        if start and not view.extends(self._view):
+            start = self._cut(view)
+        if start < 0 or not self._append(view.since(start)):
             self._rebuild(view)
         self._view = view
         out = self._out
@@ -64,11 +81,24 @@ class Lowering:
             out = Transcript(repair_message_sequence(out.since(0)))
         return out, self._fingerprint(out, seed)
 
+    def _cut(self, view: Transcript[AgentMessage]) -> int:
+        """Go back to where ``view`` parts from the last one; how much of it is lowered then, -1 for none."""
+        if not self._marks:
+            return -1
+        start = same_prefix(self._view, view)
+        while start > 0 and self._marks[start - 1] < 0:
+            start -= 1
+        length = self._marks[start - 1] if start else 0
+        del self._marks[start:], self._chain[length:]
+        self._out, self._open = self._out.prefix(length), []
+        return start
+
     def _append(self, messages: Sequence[AgentMessage]) -> bool:
         """Lower messages that continue the view; False when they break the pairing."""
-        out, waiting = self._out, list(self._open)
+        out, waiting, marks = self._out, list(self._open), self._marks
         for message in messages:
             self.lowered += 1
+            marks.append(-1 if waiting else len(out))  # for a message that is left out
             lowered = message.to_message()
             if lowered is None:
                 self._dropped.update(call.id for call in getattr(message, "tool_calls", ()))
@@ -90,6 +120,7 @@ class Lowering:
                 if lowered.role == "assistant":
                     waiting = [call.id for call in lowered.tool_calls]
             out = out.append(lowered)
+            marks[-1] = -1 if waiting else len(out)
         self._out, self._open = out, waiting
         return True
 
@@ -104,22 +135,20 @@ class Lowering:
         repaired = repair_message_sequence(to_messages(view))
         kept = 0
         for old, new in zip(self._out, repaired, strict=False):
-            if old is not new and old != new:
+            if not _same(old, new):
                 break
             kept += 1
         del self._chain[kept:]
+        self._marks[:] = [-1] * len(view)
         self._out = self._out.prefix(kept).extend(repaired[kept:])
         self._open = []
 
     def _fingerprint(self, out: Transcript[Message], seed: bytes) -> str:
-        if seed != self._seed:
-            self._seed = seed
-            self._chain.clear()
         chain = self._chain if out is self._out else []
-        value = chain[-1] if chain else seed
+        value = chain[-1] if chain else b""
         for message in out.since(len(chain)):
             data = _seen(message)
             self.encoded += len(data)
             value = digest(value + digest(data))
             chain.append(value)
-        return value.hex()
+        return digest(seed + value).hex()

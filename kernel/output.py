@@ -3,6 +3,7 @@
 Read with: ``agent.py`` (the owner), ``type_schema.py``.
 """
 
+import re
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -25,10 +26,11 @@ class Output(Generic[OutT]):
         from pydantic import TypeAdapter  # noqa: PLC0415  # 50 ms that an import of unspool must not cost
 
         self.type = type
+        self._reminders: dict[str, int] = {}  # of the newest run, by its id
         self._adapter: TypeAdapter[OutT] = TypeAdapter(type)
         self.format: dict[str, Any] = {
             "type": "json_schema",
-            "name": getattr(type, "__name__", "output"),
+            "name": re.sub(r"[^A-Za-z0-9_-]", "_", getattr(type, "__name__", "output")),
             "schema": schema_for(type),
         }
 
@@ -52,12 +54,13 @@ class Output(Generic[OutT]):
     def guard(self, config: LoopConfig) -> StopGuard:
         """A guard that has the model answer again where its answer is not of the type, then asks the host's."""
         hosts = config.hooks.stop_guard
-        asked: dict[str, int] = {}  # reminders by run
 
         async def guard(info: StopInfo) -> StopVerdict:
             problem = self.problem(info.reply.text if info.reply is not None else "")
             if problem:
-                count = asked[info.state.run_id] = asked.pop(info.state.run_id, 0) + 1
+                run_id = info.state.run_id
+                count = self._reminders.get(run_id, 0) + 1
+                self._reminders = {run_id: count}
                 if count > MAX_REMINDERS:
                     return StopVerdict(
                         "fail", f"output: the answer is not a {self.format['name']}: {problem}"

@@ -151,10 +151,13 @@ class Projector:
 
     def draft(self, view: Transcript[AgentMessage], config: RequestConfig) -> ModelRequest:
         """The request as it would be sent; nothing is remembered of it."""
-        messages, _ = self.lowering.extend(view, config.seed)
         return ModelRequest(
-            messages=messages, system=config.system, tools=config.tools, options=config.options
+            messages=self.sent(view), system=config.system, tools=config.tools, options=config.options
         )
+
+    def sent(self, view: Transcript[AgentMessage]) -> Transcript[Message]:
+        """The lowered, repaired messages of a view as a model is sent them."""
+        return self.lowering.extend(view, b"")[0]
 
     def lower(self, view: Transcript[AgentMessage]) -> Transcript[Message]:
         """The lowered, repaired messages of a view that the host may rewrite."""
@@ -196,10 +199,24 @@ class Projector:
 
 
 def shared_prefix(a: Sequence[object], b: Sequence[object]) -> int:
-    """How many items two sequences have in common from their beginning."""
+    """How many items two sequences have in common from their beginning.
+
+    Equal is not enough: a model that was sent 1 has not been sent 1.0.
+    """
     count = 0
     for left, right in zip(a, b, strict=False):
-        if left is not right and left != right:
+        if left is not right and not (left == right and _written(left) == _written(right)):
             break
         count += 1
     return count
+
+
+def _written(item: object) -> object:
+    return item if isinstance(item, str) else hash_of(_plain(item))
+
+
+def _plain(item: Any) -> object:
+    """What the model sees of a message of a view or of its reference."""
+    if isinstance(item, Stored):
+        return item.message
+    return item.to_message()

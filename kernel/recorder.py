@@ -56,19 +56,22 @@ class Recorder:
         self.codec = codec
         self.run: ActiveRun | None = None
         self.tell_idle: Callable[[Fact], None] | None = None  # facts that no run yields
-        self._untold: deque[Fact] = deque()
+        self.untold: ActiveRun | None = None  # a run whose events are not all told yet
         self.broken = False
         self._sub = 0
         self._recording = False
-        self._later: deque[tuple[str, Stored]] = deque()  # queued from inside the log's append
+        self._later: deque[Callable[[], object]] = deque()  # done from inside the log's append
 
     def record(self, fact: FactT) -> FactT:
         """Make ``fact`` true: number it, fold it, append it to the log, have it yielded.
 
         Raises:
             LogError: the log refused it; nothing changed, and nothing more may be recorded.
+            RuntimeError: called from inside the log's ``append``.
         """
         with self.lock:
+            if self._recording:
+                raise RuntimeError("log: append may queue messages, nothing else of the agent that it stores")
             run, state = self.run, self.state
             force_setattr(fact, "seq", state.seq + 1)
             force_setattr(fact, "time", self._time())
@@ -85,11 +88,21 @@ class Recorder:
             self._sub = 0
             if run is not None:
                 run.outbox.append(fact)
+            elif self.untold is not None:
+                self.untold.outbox.append(fact)  # what happened before it is told first
             elif self.tell_idle is not None:
-                self._untold.append(fact)
+                self.tell_idle(fact)
             while self._later:
-                self._queue(*self._later.popleft())
+                self._later.popleft()()
         return fact
+
+    def soon(self, act: Callable[[], object]) -> None:
+        """Do ``act``, which records; from inside the log's ``append`` right after the fact under way."""
+        with self.lock:
+            if self._recording:
+                self._later.append(act)
+            else:
+                act()
 
     def _append(self, log: EventLog, fact: Fact) -> None:
         if self.broken:
@@ -121,23 +134,14 @@ class Recorder:
     def queue(self, lane: str, message: AgentMessage) -> None:
         """Record that ``message`` waits in ``lane``, and let the run know.
 
-        Called from inside the log's ``append``, it takes effect right after the fact under way.
+        Called from inside the log's ``append``, it takes effect right after the fact under way. Listeners
+        are told by whoever calls ``Listeners.drain``, outside the lock.
         """
         self.queue_stored(lane, self.store(message))
 
     def queue_stored(self, lane: str, stored: Stored) -> None:
         """See ``queue``; for a message that ``store`` has already made ready."""
-        with self.lock:
-            if self._recording:
-                self._later.append((lane, stored))
-            else:
-                self._queue(lane, stored)
-        self.tell()
-
-    def tell(self) -> None:
-        """Tell facts that were recorded while no run was active; not under the lock."""
-        while self.tell_idle is not None and self._untold:
-            self.tell_idle(self._untold.popleft())
+        self.soon(lambda: self._queue(lane, stored))
 
     def _queue(self, lane: str, stored: Stored) -> None:
         id = f"q{self.state.queue_count + 1}"

@@ -3,12 +3,11 @@
 Read with: ``projection.py`` (how), ``model_call.py`` (the caller), ``ports.py`` (``ContextManager``).
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from .errors import HookError, LogError, ModelError, describe
+from .errors import ContinueError, HookError, LogError, ModelError, describe
 from .events import ContextCompacted, ModelResponse, Replaced
 from .hooks import BeforeModelCall, BeforeRequest, ModelCallInfo
 from .messages import AgentMessage, Message, Usage, clean_message
@@ -69,21 +68,12 @@ async def _rewrite(run: Run, hook: BeforeRequest, view: Transcript[AgentMessage]
     """The messages of one call as the host wants them; the transcript stays as it is."""
     try:
         given = list(await run.ask_host(lambda: hook(run.projector.lower(view))))
-        return _checked(run, [clean_message(message) for message in given])
+        view = run.projector.as_view([clean_message(message) for message in given])
+        if not run.projector.sent(view):
+            raise ValueError("nothing is left to send")
+        return view
     except Exception as error:
         raise HookError("hook: before_request raised", reason=describe(error)) from error
-
-
-def _checked(run: Run, messages: Sequence[AgentMessage]) -> Transcript[AgentMessage]:
-    """A view that somebody else has chosen.
-
-    Raises:
-        ValueError: nothing in it is for the model.
-    """
-    view = run.projector.as_view(messages)
-    if not run.projector.draft(view, run.request).messages:
-        raise ValueError("the view is empty")
-    return view
 
 
 async def _ask(
@@ -95,7 +85,7 @@ async def _ask(
         if isinstance(given, Message):
             if given.role != "assistant":
                 raise ValueError(f"a reply has role assistant, not {given.role!r}")
-            return clean_message(given)
+            return run.recorder.store(given).message
         if not (given is None or isinstance(given, CallOptions)):
             raise TypeError(f"expected CallOptions, a Message or None, got {type(given).__name__}")
     except Exception as error:
@@ -113,7 +103,12 @@ async def _choose(run: Run) -> Projection:
         try:
             view = run.state.messages
             chosen: Projection = await run.ask_host(lambda: manager.project(view, caller))
-            return Projection(messages=_checked(run, chosen.messages), tokens=chosen.tokens)
+            view = run.projector.as_view(chosen.messages)
+            rewritten = run.config.hooks.before_request is not None  # then this is not yet what is sent
+            lower = run.projector.lower if rewritten else run.projector.sent
+            if not lower(view):
+                raise ValueError("the view is empty")
+            return Projection(messages=view, tokens=chosen.tokens)
         except LogError:
             raise
         except Exception as error:  # noqa: BLE001 (a strategy that fails must not end the run: the whole view is sent)
@@ -121,11 +116,12 @@ async def _choose(run: Run) -> Projection:
     return Projection(messages=run.state.messages)
 
 
-def _announce(run: Run, projection: Projection, config: RequestConfig) -> Composed:
+def _announce(run: Run, projection: Projection, config: RequestConfig) -> Composed | None:
     """Record what the next call sees."""
     request, fact = run.projector.project(run.recorder, config, projection)
     if not request.messages:
-        raise ValueError("the view is empty")
+        run.fail(ContinueError("nothing in the conversation is for the model"))
+        return None
     run.record(fact)
     run.projector.recorded(fact)
     return Composed(request, fact.fingerprint)

@@ -28,11 +28,15 @@ from .recorder import Recorder
 from .spawn import Backend, Job
 from .state import AgentState
 from .steps import Step, next_step
+from .stream import Span
 from .toolbox import Toolbox
 from .watchdog import Watchdog
 
 T = TypeVar("T")
 _orphans: list[Job] = []  # event loops hold tasks weakly: an abandoned one must not be collected
+
+
+_PASSED_ON = (Exception, KeyboardInterrupt, SystemExit)
 
 
 class Aborted(BaseException):
@@ -44,7 +48,7 @@ class Run:
 
     __slots__ = (
         "abandoned", "aborted", "active_tools", "backend", "clock", "config", "context", "error", "executions",
-        "fresh_turn", "id", "jobs", "on_notice", "outbox", "projector", "record", "recorder", "request", "thread",
+        "fresh_turn", "id", "jobs", "on_notice", "outbox", "projector", "record", "recorder", "request", "span", "thread",
         "toolbox", "unseen", "wake", "watchdog",
     )  # fmt: skip
 
@@ -57,6 +61,7 @@ class Run:
         toolbox: Toolbox,
         request: RequestConfig,
         projector: Projector,
+        span: Span,
     ) -> None:
         self.recorder = recorder
         self.record = recorder.record
@@ -66,6 +71,7 @@ class Run:
         self.toolbox = toolbox
         self.request = request
         self.projector = projector
+        self.span = span
         self.id = f"r{recorder.state.runs + 1}"
         self.clock: Clock = config.clock
         self.outbox: deque[Event] = deque()
@@ -159,7 +165,7 @@ class Run:
         if not ended:
             job.cancel()
         elif ended[0] is not None:
-            raise ended[0] if isinstance(ended[0], Exception) else HookError(describe(ended[0]))
+            raise ended[0] if isinstance(ended[0], _PASSED_ON) else HookError(describe(ended[0]))
 
     def next_step(self) -> Step:
         """What comes next."""
@@ -207,6 +213,7 @@ class Run:
         """The run is to end: its tasks stop now, the facts follow at the next pull; any thread."""
         self.aborted = True
         self._here(self._end_tasks)
+        self.backend.call_soon(self.wake.set)  # for a signal handler: it interrupts a loop that sleeps
 
     def notice(self) -> None:
         """A message was queued: act on the tasks now; any thread."""
@@ -235,13 +242,14 @@ class Run:
 
     def _drop_unseen(self) -> None:
         """Drop deltas that nobody has seen: what is kept of an answer is what was shown of it."""
-        events = list(self.outbox)
-        self.outbox.clear()
-        for event in events:
-            if type(event) is not MessageUpdate:
-                self.outbox.append(event)
-            elif event.kind == "text":
-                self.unseen += len(event.delta)
+        with self.recorder.lock:
+            events = list(self.outbox)
+            self.outbox.clear()
+            for event in events:
+                if type(event) is not MessageUpdate:
+                    self.outbox.append(event)
+                elif event.kind == "text":
+                    self.unseen += len(event.delta)
 
     def _noticed(self) -> None:
         if self.on_notice is not None:

@@ -432,6 +432,8 @@ def _queue_changed(state: AgentState, fact: QueueChanged) -> AgentState:
     left = {lane: tuple([queued for queued in queue if queued.id not in gone])}
     if fact.action == "taken":
         left["taken"] = state.taken + tuple([queued for queued in queue if queued.id in gone])
+    elif state.taken:
+        left["taken"] = tuple([queued for queued in state.taken if queued.id not in gone])
     return replace(state, seq=fact.seq, **left)
 
 

@@ -66,6 +66,22 @@ class Watcher(Protocol):
         ...
 
 
+class Span:
+    """What of a session belongs to one run: the messages after ``first``, and the state at its end."""
+
+    __slots__ = ("ended", "first")
+
+    def __init__(self) -> None:
+        self.first: int | None = None  # how many ids the session had given out when the run began
+        self.ended: AgentState | None = None
+
+    def begin(self, first: int) -> None:
+        self.first = first
+
+    def end(self, state: AgentState) -> None:
+        self.ended = state
+
+
 class EventStream(AsyncGenerator[Event, None]):
     """The events of one run, in order of ``(seq, sub)``.
 
@@ -73,15 +89,15 @@ class EventStream(AsyncGenerator[Event, None]):
     ``counters`` holds what lowering has cost so far: ``lowered`` messages, ``encoded`` bytes.
     """
 
-    __slots__ = ("_events", "_first", "_recorder", "counters")
+    __slots__ = ("_events", "_recorder", "_span", "counters")
 
     def __init__(
-        self, recorder: Recorder, counters: Lowering, events: AsyncGenerator[Event, None], first: int
+        self, recorder: Recorder, counters: Lowering, events: AsyncGenerator[Event, None], span: Span
     ) -> None:
         self._recorder = recorder
         self.counters = counters
         self._events = events
-        self._first = first  # messages there were before this run
+        self._span = span
 
     def __aiter__(self) -> Self:
         return self
@@ -121,11 +137,14 @@ class EventStream(AsyncGenerator[Event, None]):
 
         Raises:
             LogError: the log refused a fact.
+            RuntimeError: the run never began: the stream was closed, or its agent was busy.
         """
         async for _ in self._events:
             pass
-        state = self.state
-        messages = _since(state, self._first)
+        if self._span.first is None:
+            raise RuntimeError("result: this run never began")
+        state = self._span.ended or self.state
+        messages = _since(state, self._span.first)
         text = last_text(messages)
         error = state.last_error if state.failed else None
         return RunResult(

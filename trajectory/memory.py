@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from functools import partial
 
+from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
 from unspool.kernel.spawn import current_backend
 
@@ -16,6 +17,9 @@ class MemoryLog:
         self._tails: list[Callable[[], None]] = []
 
     def append(self, fact: Fact, /) -> None:
+        if self.facts and fact.seq != self.facts[-1].seq + 1:
+            last = self.facts[-1].seq
+            raise LogError("log: not the next fact; a log belongs to one session", seq=fact.seq, last=last)
         self.facts.append(fact)
         for wake in self._tails:
             wake()

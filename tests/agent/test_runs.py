@@ -138,12 +138,11 @@ def test_an_exception_in_the_owner_aborts_its_runs(go: Go) -> None:
     made = Made([Wait(500), "never"])
 
     async def main() -> None:
-        with pytest.raises(ExceptionGroup) as raised:
+        with pytest.raises(ZeroDivisionError):
             async with made.agent:
                 made.agent.prompt("hello")
                 await anyio.lowlevel.checkpoint()
                 raise ZeroDivisionError
-        assert raised.value.subgroup(ZeroDivisionError)
 
     go(main)
     assert made.log.facts[-1].reason == "aborted"  # type: ignore[union-attr]  # an AgentEnd
