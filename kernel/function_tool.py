@@ -188,6 +188,11 @@ class FunctionTool(Generic[P, T_co]):
             raise ToolDefinitionError("tool: a method; take it from an instance", tool=self._definition.name)
         return self._definition.spec
 
+    @property
+    def has_plain_traits(self) -> bool:
+        """Whether ``spec`` holds for all arguments."""
+        return not self._decides
+
     def spec_for(self, args: JSON, /) -> ToolSpec:
         """The spec as it holds for ``args``; ``spec`` itself where no trait is a function.
 
@@ -278,6 +283,11 @@ class RawTool:
     @functools.cached_property
     def _validator(self) -> "Validator":
         return compile_schema(self._spec.schema, self._spec.name)
+
+    @property
+    def has_plain_traits(self) -> bool:
+        """Whether ``spec`` holds for all arguments."""
+        return not self._decides
 
     def spec_for(self, args: JSON, /) -> ToolSpec:
         """The spec as it holds for ``args``; ``spec`` itself where no trait is a function.

@@ -67,8 +67,10 @@ async def choose_view(run: Run) -> Projection:
 async def _rewrite(run: Run, hook: BeforeRequest, view: Transcript[AgentMessage]) -> Transcript[AgentMessage]:
     """The messages of one call as the host wants them; the transcript stays as it is."""
     try:
-        given = list(await run.ask_host(lambda: hook(run.projector.lower(view))))
-        view = run.projector.as_view([clean_message(message) for message in given])
+        lowered = run.projector.lower(view)
+        given = list(await run.ask_host(lambda: hook(lowered)))
+        known = {id(message) for message in lowered}  # those are clean
+        view = run.projector.as_view([m if id(m) in known else clean_message(m) for m in given])
         if not run.projector.sent(view):
             raise ValueError("nothing is left to send")
         return view

@@ -169,8 +169,9 @@ class Run:
 
     def next_step(self) -> Step:
         """What comes next."""
-        one_by_one = self.config.steering_mode == "one"
-        return next_step(self.state, self.limits, aborted=self.aborted, one_by_one=one_by_one)
+        config = self.config
+        one_by_one = config.steering_mode == "one"
+        return next_step(self.recorder.state, config.limits, aborted=self.aborted, one_by_one=one_by_one)
 
     def next_id(self) -> str:
         """The id of the next message to be committed."""

@@ -97,7 +97,7 @@ class _Batch:
         for state in [state for state in self.to_start if self._needs_approval(state)]:
             execution = Execution(run, state, run.toolbox.by_name[state.call.name])
             preparation = Preparation(run, execution, None)
-            if preparation.needed and not await self._look(preparation):
+            if execution.tool.looks and not await self._look(preparation):
                 return False
             if preparation.refused is None:
                 asked.append(state.call.id)
@@ -131,7 +131,8 @@ class _Batch:
     @property
     def _overtaken(self) -> bool:
         """Whether a message of the user came before what is left to start."""
-        return bool(self.run.state.steering or self.run.state.prompts)
+        state = self.run.recorder.state
+        return bool(state.steering or state.prompts)
 
     @property
     def busy(self) -> bool:
@@ -194,11 +195,11 @@ class _Batch:
         run = self.run
         if self.preparation is None:
             execution = Execution(run, state, run.toolbox.by_name[state.call.name])
-            preparation = Preparation(run, execution, run.config.hooks.gate)
-            if not preparation.needed:
+            gate, tool = run.config.hooks.gate, execution.tool
+            if gate is None and not tool.looks:
                 return execution
             announce(run, state)
-            self.preparation = preparation
+            self.preparation = Preparation(run, execution, gate)
             return None
         if not self.preparation.done:
             return None

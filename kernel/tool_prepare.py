@@ -39,12 +39,6 @@ class Preparation:
         self.shown: dict[str, Any] | None = None  # a preview that the generator has not told yet
         self.job: Job | None = None
 
-    @property
-    def needed(self) -> bool:
-        """Whether anybody wants to look at the call first."""
-        tool = self.execution.tool
-        return self._gate is not None or tool.validate is not None or tool.preview is not None
-
     def start(self) -> None:
         self.job = self._run.spawn(self._work)
 

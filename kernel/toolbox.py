@@ -13,7 +13,7 @@ from .schema import compile_schema, schema_issues
 class ResolvedTool:
     """A tool and how to use it; ``check`` lists what is wrong with arguments."""
 
-    __slots__ = ("_spec_for", "check", "preview", "spec", "tool", "validate")
+    __slots__ = ("_spec_for", "check", "looks", "preview", "spec", "tool", "validate")
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
@@ -24,7 +24,10 @@ class ResolvedTool:
         self.validate = getattr(tool, "validate", None)
         self.preview: Callable[[JSON, ToolContext], Awaitable[JSON]] | None
         self.preview = getattr(tool, "preview", None)
-        self._spec_for: Callable[[JSON], ToolSpec] | None = getattr(tool, "spec_for", None)
+        self.looks = self.validate is not None or self.preview is not None  # at its calls, before they run
+        self._spec_for: Callable[[JSON], ToolSpec] | None = None
+        if not getattr(tool, "has_plain_traits", False):
+            self._spec_for = getattr(tool, "spec_for", None)
 
     @property
     def decides(self) -> bool:

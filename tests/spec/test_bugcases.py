@@ -6,9 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 from play import Player, echo
 
-from unspool.kernel import Message, Text, ToolCall, make_call, validate_message_sequence
+from unspool.kernel import (
+    ContextCompacted,
+    Fact,
+    Message,
+    MessageEnd,
+    Replaced,
+    Stored,
+    Text,
+    ToolCall,
+    assistant_message,
+    fold,
+    make_call,
+    tool_message,
+    user_message,
+    validate_message_sequence,
+)
 from unspool.kernel.function_tool import raw_tool
 
 _SHARED = Path(os.environ.get("UNSPOOL_SHARED") or Path(__file__).parents[3] / "shared")
@@ -106,3 +122,38 @@ def test_cancel_while_one_of_three_runs(play: Player) -> None:  # B001, its expe
     second = play("fine", prompt="carry on", state=first.state)
     results = [m for m in second.requests[0].messages if m.role == "tool"]
     assert [[m.tool_call_id, m.is_error] for m in results] == _CASES["B001"]["expect"]["results"]
+
+
+def test_a_summary_that_was_made_inside_a_pair(play: Player) -> None:  # B004
+    def stored(text: str) -> Stored:
+        return Stored(message=user_message(text))
+
+    def commit(id: str, message: Message) -> MessageEnd:
+        return MessageEnd(id, message, cause="import")
+
+    asked = make_call("t1", "grep", '{"q":"x"}')
+    facts: list[Fact] = [
+        commit("m1", user_message("start")),
+        commit("m2", assistant_message("", asked)),
+        ContextCompacted(committed=True, messages=(stored("S1"),), replaced=Replaced(first="m1", last="m1")),
+        commit("m4", tool_message(asked, "hit")),
+        commit("m5", assistant_message("found")),
+        commit("m6", user_message("next")),
+        commit("m7", assistant_message("n1")),
+        ContextCompacted(committed=True, messages=(stored("S2"),), replaced=Replaced(first="m3", last="m3")),
+    ]
+    for seq, fact in enumerate(facts, 1):
+        force_setattr(fact, "seq", seq)
+    state = fold(facts)
+    assert list(state.ids) == ["m8", "m2", "m4", "m5", "m6", "m7"]
+    run = play("ok", prompt="more", state=state)
+    assert run.sent() == [
+        "user: S2",
+        "assistant: grep#t1",
+        "tool t1: hit",
+        "assistant: found",
+        "user: next",
+        "assistant: n1",
+        "user: more",
+    ]
+    assert run.end.reason == "stop"
