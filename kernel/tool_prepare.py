@@ -93,11 +93,12 @@ class Preparation:
             return None
         try:
             given = await execution.tool.preview(copy_json(execution.args), context)
-            execution.preview = plain_json(dict(given))
+            shown: dict[str, Any] = plain_json(dict(given))
         except Exception as error:  # noqa: BLE001 (as above)
             text = self._run.config.texts.preview_failed
             return Refusal("error", text.format(name=execution.call.name, problem=describe(error)))
-        self.shown = dict(execution.preview)
+        execution.preview = shown
+        self.shown = dict(shown)
         self._run.wake.set()
         return None
 

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Literal
 
 import anyio
@@ -16,9 +16,12 @@ from unspool.kernel import (
     CallOptions,
     Event,
     Fact,
+    ModelRequest,
     PassThrough,
     QueueChanged,
+    StreamEvent,
     Text,
+    TextDelta,
     TurnEnd,
     TurnStart,
     tool_message,
@@ -194,13 +197,11 @@ def test_a_listener_that_ends_the_program_leaves_the_agent_free(go: Go, error: t
 
 
 def test_a_signal_handler_may_abort(go: Go) -> None:
-    answered = anyio.Event
-
     class Silent(ScriptedModel):
-        async def stream(self, request: Any, /) -> Any:
+        async def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
             signal.raise_signal(signal.SIGUSR1)
             await anyio.sleep(30)
-            yield answered
+            yield TextDelta("never")
 
     agent = Agent(Silent())
 
