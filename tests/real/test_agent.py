@@ -1,5 +1,7 @@
 """The agent on a real model on a real server: pauses, interruptions, steering, a log on a disk."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import anyio
@@ -115,3 +117,32 @@ def test_going_on_from_a_question(llama_server: LlamaServer, backend: str) -> No
         assert result.text and len(agent.state.messages) == 2
 
     anyio.run(main, backend=backend)
+
+
+def test_the_terminal_assistant(llama_server: LlamaServer, tmp_path: Path) -> None:
+    """The example that people copy, with a real model: it reads a file, ends, and is taken up again."""
+    (tmp_path / "notes.txt").write_text("buy seven lemons\n")
+    harness = Path(__file__).parents[2] / "examples" / "harness.py"
+    command = [sys.executable, str(harness), "-m", "local/smollm2", "--base-url", llama_server.base_url]
+
+    def talk(text: str, *more: str) -> str:
+        done = subprocess.run(
+            [*command, *more],
+            cwd=tmp_path,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=True,
+        )
+        assert done.stderr == ""
+        return done.stdout
+
+    assert "← ok: 1 buy seven lemons" in talk("What does notes.txt say?\n")
+    assert "lemons" in talk("And what was that?\n", "--resume")
+    (session,) = (tmp_path / ".harness").glob("*.jsonl")
+    state = fold(load(session))
+    assert [message.text for message in state.messages if message.role == "user"] == [
+        "What does notes.txt say?",
+        "And what was that?",
+    ]
