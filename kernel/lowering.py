@@ -61,7 +61,8 @@ class Lowering:
         self._chain: list[bytes] = []
         self._marks: list[int] = []  # length of ``_out`` after each message of the view, -1 inside a pair
         self._open: list[str] = []  # calls of the last reply whose results have not come yet
-        self._dropped: set[str] = set()  # calls of replies that are not replayed
+        self._dropped: dict[str, int] = {}  # calls of replies that are not replayed, and where those stand
+        self._repaired = False  # the pairing of the view is broken: it is repaired as a whole
         self.lowered = 0  # messages lowered so far, for the benchmark's counters
         self.encoded = 0  # bytes encoded for fingerprints so far, likewise
 
@@ -91,6 +92,9 @@ class Lowering:
         length = self._marks[start - 1] if start else 0
         del self._marks[start:], self._chain[length:]
         self._out, self._open = self._out.prefix(length), []
+        self._view = self._view.prefix(start)
+        self._dropped = {id: place for id, place in self._dropped.items() if place < start}
+        self._repaired = self._repaired and start > 0
         return start
 
     def _append(self, messages: Sequence[AgentMessage]) -> bool:
@@ -101,12 +105,14 @@ class Lowering:
             marks.append(-1 if waiting else len(out))  # for a message that is left out
             lowered = message.to_message()
             if lowered is None:
-                self._dropped.update(call.id for call in getattr(message, "tool_calls", ()))
+                for call in getattr(message, "tool_calls", ()):
+                    self._dropped.setdefault(call.id, len(marks) - 1)
                 continue
             if lowered.role == "tool":
+                lowered = without_blanks(lowered) or lowered
                 if waiting and waiting[0] == lowered.tool_call_id:
                     del waiting[0]
-                elif lowered.tool_call_id in self._dropped and lowered.tool_call_id not in waiting:
+                elif self._is_dropped(lowered.tool_call_id, waiting):
                     continue
                 else:
                     return False
@@ -124,11 +130,17 @@ class Lowering:
         self._out, self._open = out, waiting
         return True
 
+    def _is_dropped(self, call_id: str, waiting: Sequence[str]) -> bool:
+        """Whether a result goes with the reply that is not replayed. In a view that is repaired as a whole
+        another call of that id may have taken it."""
+        return not self._repaired and call_id in self._dropped and call_id not in waiting
+
     def _rebuild(self, view: Transcript[AgentMessage]) -> None:
         self.lowered += len(view)
+        self._repaired = True
         self._dropped = {
-            call.id
-            for message in view
+            call.id: place
+            for place, message in enumerate(view)
             if message.to_message() is None
             for call in getattr(message, "tool_calls", ())
         }
