@@ -79,23 +79,28 @@ class Listeners:
             return
         self._telling.append(get_ident())
         try:
+            ending: BaseException | None = None
             for key, listener in list(self._listeners.items()):
                 if key in self._listeners:  # an earlier one may have ended it
-                    self._call(key, listener, event)
+                    ending = self._call(key, listener, event) or ending
+            if ending is not None:
+                raise ending
         finally:
             self._telling.remove(get_ident())
 
-    def _call(self, key: object, listener: Listener, event: Event) -> None:
+    def _call(self, key: object, listener: Listener, event: Event) -> BaseException | None:
+        """Call one; what is to end the program is given back, for when all have been told."""
         try:
             listener(event)
-        except (KeyboardInterrupt, SystemExit):
-            raise
+        except (KeyboardInterrupt, SystemExit) as ending:
+            return ending
         except BaseException:  # noqa: BLE001 (foreign code that must not end the run, by a cancellation of its own either)
             if key not in self._broken:
                 self._broken.add(key)
                 _log.exception(
                     "a listener of the agent raised; it is told once (event=%s)", type(event).__name__
                 )
+        return None
 
     def refuse_here(self, what: str) -> None:
         """Refuse to wait from inside a listener: the run waits for it.

@@ -154,7 +154,10 @@ async def _run(
         _begin(run, begin, watched=watcher is not None)
         while outbox or not steps.done:
             while outbox:
-                event = outbox.popleft()
+                try:
+                    event = outbox.popleft()
+                except IndexError:  # a signal handler aborted right now, and dropped what nobody had seen
+                    break
                 if watcher is not None:
                     _tell(run, watcher, event)
                 yield event

@@ -56,6 +56,12 @@ class Lowering:
     """Lowered, repaired messages of a growing view and their fingerprint chain."""
 
     def __init__(self) -> None:
+        self.lowered = 0  # messages lowered so far, for the benchmark's counters
+        self.encoded = 0  # bytes encoded for fingerprints so far, likewise
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew."""
         self._view: Transcript[AgentMessage] = Transcript()
         self._out: Transcript[Message] = Transcript()
         self._chain: list[bytes] = []
@@ -63,24 +69,29 @@ class Lowering:
         self._open: list[str] = []  # calls of the last reply whose results have not come yet
         self._dropped: dict[str, int] = {}  # calls of replies that are not replayed, and where those stand
         self._repaired = False  # the pairing of the view is broken: it is repaired as a whole
-        self.lowered = 0  # messages lowered so far, for the benchmark's counters
-        self.encoded = 0  # bytes encoded for fingerprints so far, likewise
 
     def extend(self, view: Transcript[AgentMessage], seed: bytes) -> tuple[Transcript[Message], str]:
         """The request's messages for ``view`` and the fingerprint of the whole request.
 
         ``seed`` is the digest of system prompt, tools and options.
         """
+        try:
+            self._follow(view)
+        except BaseException:  # a message that cannot be lowered: nothing half done may stay
+            self._forget()
+            raise
+        out = self._out
+        if self._open:  # results are missing: this request is repaired, the next may complete them
+            out = Transcript(repair_message_sequence(out.since(0)))
+        return out, self._fingerprint(out, seed)
+
+    def _follow(self, view: Transcript[AgentMessage]) -> None:
         start = len(self._view)
         if start and not view.extends(self._view):
             start = self._cut(view)
         if start < 0 or not self._append(view.since(start)):
             self._rebuild(view)
         self._view = view
-        out = self._out
-        if self._open:  # results are missing: this request is repaired, the next may complete them
-            out = Transcript(repair_message_sequence(out.since(0)))
-        return out, self._fingerprint(out, seed)
 
     def _cut(self, view: Transcript[AgentMessage]) -> int:
         """Go back to where ``view`` parts from the last one; how much of it is lowered then, -1 for none."""

@@ -102,6 +102,8 @@ class Projector:
         self._plain: Lowering | None = None  # of views before the host rewrites them
         self._seq = 0  # the fact of the last projection made here
         self._view: Transcript[AgentMessage] = Transcript()
+        self._next = self._view  # of the fact that is not recorded yet
+        self._basis: Transcript[AgentMessage] = Transcript()  # the conversation when the last was recorded
         self._ids: dict[int, str] = {}
         self._known: Transcript[AgentMessage] = Transcript()
 
@@ -128,12 +130,12 @@ class Projector:
         request = ModelRequest(
             messages=messages, system=config.system, tools=config.tools, options=config.options
         )
-        self._view = view
+        self._next = view
         return request, fact
 
-    def recorded(self, fact: ContextProjected) -> None:
+    def recorded(self, recorder: Recorder, fact: ContextProjected) -> None:
         """Remember that ``fact`` is now the base of the next projection."""
-        self._seq = fact.seq
+        self._seq, self._view, self._basis = fact.seq, self._next, recorder.state.messages
 
     def _delta(
         self, recorder: Recorder, view: Transcript[AgentMessage]
@@ -142,10 +144,10 @@ class Projector:
         last = recorder.state.projection
         if last is None:
             return 0, 0, self._references(recorder, view, 0)
-        if last.seq == self._seq:
+        if last.seq == self._seq and recorder.state.messages.extends(self._basis):
             keep = self._kept(view)
             return last.seq, keep, self._references(recorder, view, keep)
-        whole = self._references(recorder, view, 0)  # the first projection here of a session begun elsewhere
+        whole = self._references(recorder, view, 0)  # begun elsewhere, or messages have other ids now
         keep = shared_prefix(last.view, whole)
         return last.seq, keep, whole[keep:]
 

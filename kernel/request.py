@@ -125,7 +125,7 @@ def _announce(run: Run, projection: Projection, config: RequestConfig) -> Compos
         run.fail(ContinueError("nothing in the conversation is for the model"))
         return None
     run.record(fact)
-    run.projector.recorded(fact)
+    run.projector.recorded(run.recorder, fact)
     return Composed(request, fact.fingerprint)
 
 

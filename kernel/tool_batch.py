@@ -94,15 +94,22 @@ class _Batch:
             return False
         asked: list[str] = []
         previews: dict[str, dict[str, Any]] = {}
+        refused = False
         for state in [state for state in self.to_start if self._needs_approval(state)]:
             execution = Execution(run, state, run.toolbox.by_name[state.call.name])
             preparation = Preparation(run, execution, None)
             if execution.tool.looks and not await self._look(preparation):
                 return False
-            if preparation.refused is None:
-                asked.append(state.call.id)
-                if execution.preview is not None:
-                    previews[state.call.id] = dict(execution.preview)
+            if preparation.refused is not None:  # for good: a second look must not let it through
+                end_unrun(run, state, preparation.refused)
+                self.to_start.remove(state)
+                refused = True
+                continue
+            asked.append(state.call.id)
+            if execution.preview is not None:
+                previews[state.call.id] = dict(execution.preview)
+        if refused:
+            commit_results(run)
         if asked:
             run.record(ApprovalRequested(tuple(asked), previews=previews))
         return bool(asked)
@@ -162,6 +169,9 @@ class _Batch:
                 if execution is None:
                     break
                 refused = self._verdict()
+                if refused is None and self._is_unasked(execution, state):
+                    self._ask(execution, "")
+                    break
                 if refused is None:
                     launch.append(self._dispatch(execution, state))
             if refused is not None:
@@ -206,7 +216,7 @@ class _Batch:
         self._show_preview()
         if self.preparation.asks is not None:
             if state.stage != "dispatched":
-                self._ask(self.preparation)
+                self._ask(self.preparation.execution, self.preparation.asks.reason)
                 return None
             unknown = Refusal("unknown", run.config.texts.unknown_outcome)
             self.preparation.refused = unknown  # no answer of a person may say that it did not run
@@ -216,10 +226,13 @@ class _Batch:
         if self.preparation is not None and (preview := self.preparation.take_preview()) is not None:
             self.run.recorder.signal((preview,))
 
-    def _ask(self, preparation: Preparation) -> None:
+    def _is_unasked(self, execution: Execution, state: CallState) -> bool:
+        """Whether a call that needs a person's approval has come here without one, by whatever way."""
+        return execution.spec.needs_approval and not execution.approved and state.stage != "dispatched"
+
+    def _ask(self, execution: Execution, reason: str) -> None:
         """Have a person decide; nothing more starts until then."""
-        reason = preparation.asks.reason if preparation.asks is not None else ""
-        call_id, preview = preparation.execution.call.id, preparation.execution.preview
+        call_id, preview = execution.call.id, execution.preview
         previews = {call_id: dict(preview)} if preview is not None else {}
         self.run.record(ApprovalRequested((call_id,), clean_text(reason), previews))
         self.preparation = None

@@ -9,15 +9,20 @@ import anyio
 import anyio.lowlevel
 import pytest
 from making import Made, wait
+from msgspec import Struct
+from scenarios import check_requests
 
 from unspool import Agent, AgentBusyError, Hooks, LogError, Message, assistant_message, fold, user_message
 from unspool.kernel import (
     AgentEnd,
+    BaseMessage,
     CallOptions,
+    Codec,
     Event,
     Fact,
     ModelRequest,
     PassThrough,
+    Projection,
     QueueChanged,
     StreamEvent,
     Text,
@@ -427,3 +432,84 @@ def test_what_is_equal_but_not_the_same_is_sent(go: Go) -> None:
         return sent
 
     assert [type(value) for value in go(main)] == [int, float, bool]
+
+
+class Clumsy(PassThrough):
+    """Gives a view that cannot be lowered, once."""
+
+    def __init__(self) -> None:
+        self.broken = True
+
+    async def project(self, view: Any, call_model: Any, /) -> Any:
+        broken, self.broken = self.broken, False
+        return Projection(messages=[view[0], None] if broken else list(view))  # type: ignore[list-item]  # the fault
+
+
+def test_a_view_that_cannot_be_lowered_spoils_no_later_one(go: Go) -> None:
+    made = Made("one", "two", messages=[user_message(text) for text in "abc"], context=Clumsy())
+
+    async def main() -> None:
+        await made.agent.run("p1")
+        await made.agent.run("p2")
+
+    go(main)
+    assert [m.text for m in made.model.requests[1].messages] == ["a", "b", "c", "p1", "one", "p2"]
+    check_requests(made.log.facts)
+
+
+def test_a_projection_that_is_not_recorded_is_no_base(go: Go) -> None:
+    made = Made("one", "two")
+
+    async def main() -> None:
+        await made.agent.run("p1")
+        made.agent.set_messages([tool_message(make_call("c9", "t", "{}"), "orphan")])
+        await made.agent.continue_()
+        await made.agent.run("p2")
+
+    go(main)
+    assert [m.text for m in made.model.requests[-1].messages] == ["p2"]
+    check_requests(made.log.facts)
+
+
+class Note(BaseMessage, Struct, frozen=True):
+    body: str
+
+    def to_message(self) -> Message:
+        return user_message(self.body)
+
+
+def test_requests_of_a_conversation_that_begins_again_can_be_rebuilt(go: Go) -> None:
+    codec = Codec()
+    codec.register("note", Note)
+
+    class Lists(PassThrough):
+        async def project(self, view: Any, call_model: Any, /) -> Any:
+            return Projection(messages=list(view))
+
+    made = Made("one", "two", codec=codec, context=Lists())
+
+    async def main() -> None:
+        await made.agent.run(Note("a"))
+        await made.agent.reset()
+        await made.agent.run(Note("a"))
+
+    go(main)
+    check_requests(made.log.facts)
+
+
+def test_a_listener_that_ends_the_program_keeps_nothing_from_the_others(go: Go) -> None:
+    made = Made("one")
+
+    def interrupts(event: Event) -> None:
+        if event.seq == 3:
+            raise KeyboardInterrupt
+
+    async def main() -> None:
+        made.agent.subscribe(interrupts)
+        last: list[Event] = []
+        made.agent.subscribe(last.append)
+        with pytest.raises(KeyboardInterrupt):
+            await made.agent.run("x")
+        assert last == made.heard
+
+    go(main)

@@ -644,3 +644,26 @@ def test_a_preview_for_a_person_that_hangs_is_reached(play: Player, act: str) ->
     run = play([call("c1", "write")], "done", tools=[tool], at={5: acts[act]})
     assert run.now == 5
     assert run.outcomes() == {"c1": "cancelled" if act == "stop" else "skipped"}
+
+
+@pytest.mark.parametrize("where", ["validate", "preview"])
+def test_what_refuses_once_is_not_let_through_unasked(play: Player, where: str) -> None:
+    looks: list[str] = []
+
+    def flaky(args: Any, ctx: ToolContext) -> Any:
+        looks.append(where)
+        if len(looks) == 1:
+            raise RuntimeError("flaky")
+        return {} if where == "preview" else None
+
+    ran: list[Any] = []
+    tool = raw_tool(
+        "pay",
+        "",
+        {},
+        lambda args, ctx: ran.append(args),
+        needs_approval=True,
+        **{where: flaky},  # type: ignore[arg-type]  # one of the two
+    )
+    run = play([call("c1", "pay")], "done", tools=[tool])
+    assert ran == [] and run.outcomes()["c1"] in ("invalid", "error")
