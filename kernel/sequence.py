@@ -125,8 +125,8 @@ def missing_result(call: ToolCall) -> Message:
 def _results_by_owner(messages: Sequence[Message]) -> dict[tuple[int, int], Message]:
     """The first result for each call, keyed by the caller's index and the call's position.
 
-    A result belongs to the newest earlier call of its id that has none yet, so that ids used
-    again in a later turn do not hide each other.
+    A result belongs to the newest reply with a call of its id that has none yet, so that ids used
+    again in a later turn do not hide each other; within a reply to the first such call.
     """
     owners: dict[str, list[tuple[int, int]]] = {}
     found: dict[tuple[int, int], Message] = {}
@@ -136,8 +136,9 @@ def _results_by_owner(messages: Sequence[Message]) -> dict[tuple[int, int], Mess
             if waiting:
                 found[waiting.pop()] = message
             continue
-        for position, call in enumerate(message.tool_calls):
-            owners.setdefault(call.id, []).append((index, position))
+        calls = message.tool_calls
+        for position in reversed(range(len(calls))):
+            owners.setdefault(calls[position].id, []).append((index, position))
     return found
 
 

@@ -46,7 +46,7 @@ CHANGES = st.one_of(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.lists(CHANGES, min_size=1, max_size=8), st.lists(st.booleans(), min_size=8, max_size=8))
 def test_any_series_of_views(changes: list[tuple[str, int, list[Any]]], which: list[bool]) -> None:
     lowering, views = Lowering(), {True: Transcript[Any](), False: Transcript[Any]()}
