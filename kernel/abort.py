@@ -70,6 +70,20 @@ class Abort:
                 self._listener = None
 
 
+def as_user_message(message: str | AgentMessage, what: str) -> AgentMessage:
+    """A message that may be queued; ``what`` begins the error.
+
+    Raises:
+        ValueError: it is empty, or an answer or a tool result.
+    """
+    entry = user_message(message) if isinstance(message, str) else message
+    if not has_content(entry):
+        raise ValueError(f"{what}: the message is empty")
+    if entry.role in ("assistant", "tool"):
+        raise ValueError(f"{what}: the message must be a user's (role={entry.role!r})")
+    return entry
+
+
 class QueuesMessages(Protocol):
     """Where an inbox records its messages: the session's recorder."""
 
@@ -92,7 +106,7 @@ class Inbox:
         """Queue a message for the run under way.
 
         Raises:
-            ValueError: the message is empty.
+            ValueError: the message is empty, or not a user's.
             LogError: the log refused it; it is not queued.
         """
         self._push("steering", message)
@@ -101,7 +115,7 @@ class Inbox:
         """Queue a message for when the run would stop.
 
         Raises:
-            ValueError: the message is empty.
+            ValueError: the message is empty, or not a user's.
             LogError: the log refused it; it is not queued.
         """
         self._push("follow_up", message)
@@ -112,11 +126,7 @@ class Inbox:
         return len(self._waiting)
 
     def _push(self, lane: str, message: str | AgentMessage) -> None:
-        entry = user_message(message) if isinstance(message, str) else message
-        if not has_content(entry):
-            raise ValueError(f"{lane}: the message is empty")
-        if entry.role in ("assistant", "tool"):
-            raise ValueError(f"{lane}: the message must be a user's (role={entry.role!r})")
+        entry = as_user_message(message, lane)
         with self._lock:
             target = self._target
             if target is None:

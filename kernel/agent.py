@@ -19,7 +19,7 @@ from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, Unpack, cast
 import anyio
 from msgspec.structs import replace
 
-from .abort import Abort, Inbox
+from .abort import Abort, Inbox, as_user_message
 from .agent_background import Background
 from .agent_history import clear, close_open_turn, replace_messages
 from .agent_options import AgentOptions, Changes, change
@@ -33,10 +33,10 @@ from .hooks import Decisions, Verdict
 from .listeners import Listener, Listeners
 from .live import Live
 from .loop import Beginning, Input, Session, as_messages, check_continue, open_stream
-from .messages import AgentMessage, Message, Usage, has_content, user_message
+from .messages import AgentMessage, Message, Usage
 from .model_names import model_of
 from .output import Output
-from .ports import CallOptions, ChatModel, ContextUsage, ModelRequest, SystemBlock, Tool, ToolSpec
+from .ports import ChatModel, ContextUsage, ModelRequest, SystemBlock, Tool, ToolSpec
 from .projection import Projector
 from .recorder import Recorder
 from .spawn import loop_is_running
@@ -164,12 +164,8 @@ class Agent(Generic[OutT]):
             if decisions is not None:
                 raise ValueError("stream: a prompt or decisions, not both")
             begin = self._beginning(as_messages(prompt))
-        elif decisions is not None:
-            check_decisions(self.state, decisions)
-            begin = Beginning("resume", (), decisions)
         else:
-            check_continue(self.state)
-            begin = Beginning("continue")
+            begin = self._going_on(decisions)
         return self._stream(begin, Ticket(self._runs))
 
     def prompt(self, prompt: Input) -> None:
@@ -194,14 +190,7 @@ class Agent(Generic[OutT]):
             ContinueError: there is nothing to go on from.
             AgentBusyError, RunsHeldError, LogError: as ``run``.
         """
-        ticket = Ticket(self._runs)
-        self._runs.take(ticket)
-        try:
-            check_continue(self.state)
-        except BaseException:
-            self._drop(ticket)
-            raise
-        return await self._finish(Beginning("continue"), ticket)
+        return await self._go_on(None)
 
     async def resume(self, decisions: Decisions) -> RunResult[OutT]:
         """Go on with a run that paused for a person, with their decisions.
@@ -213,14 +202,7 @@ class Agent(Generic[OutT]):
             ValueError: a call id that does not wait, or a verdict that decides nothing.
             AgentBusyError, RunsHeldError, LogError: as ``run``.
         """
-        ticket = Ticket(self._runs)
-        self._runs.take(ticket)
-        try:
-            check_decisions(self.state, decisions)
-        except BaseException:
-            self._drop(ticket)
-            raise
-        return await self._finish(Beginning("resume", (), decisions), ticket)
+        return await self._go_on(decisions)
 
     def decide(self, decisions: Mapping[str, Verdict]) -> None:
         """Record decisions on some of the calls that wait, without going on; the others go on waiting.
@@ -270,7 +252,7 @@ class Agent(Generic[OutT]):
         that run have ended, and calls not yet started are skipped. Any thread.
 
         Raises:
-            ValueError: the message is empty.
+            ValueError: the message is empty, or not a user's.
             LogError: the log refused it; it is not queued.
         """
         self._inbox.steer(message)
@@ -290,16 +272,11 @@ class Agent(Generic[OutT]):
 
         Raises:
             RunsHeldError: runs are held; it is not queued.
-            ValueError: the message is empty.
+            ValueError: the message is empty, or not a user's.
             LogError: the log refused it; it is not queued.
         """
-        entry = user_message(message) if isinstance(message, str) else message
-        if not has_content(entry):
-            raise ValueError("inject: the message is empty")
-        if entry.role in ("assistant", "tool"):
-            raise ValueError(f"inject: the message must be a user's (role={entry.role!r})")
         runs, recorder = self._runs, self._session.recorder
-        stored = recorder.store(entry)
+        stored = recorder.store(as_user_message(message, "inject"))
         with recorder.lock, runs.lock:
             if runs.holds:
                 raise RunsHeldError("agent: its runs are held, nothing can be injected")
@@ -537,6 +514,23 @@ class Agent(Generic[OutT]):
     def _beginning(self, prompts: Sequence[AgentMessage]) -> Beginning:
         return Beginning("prompt", tuple([self._session.recorder.store(prompt) for prompt in prompts]))
 
+    def _going_on(self, decisions: Decisions | None) -> Beginning:
+        if decisions is None:
+            check_continue(self.state)
+            return Beginning("continue")
+        check_decisions(self.state, decisions)
+        return Beginning("resume", (), decisions)
+
+    async def _go_on(self, decisions: Decisions | None) -> RunResult[OutT]:
+        ticket = Ticket(self._runs)
+        self._runs.take(ticket)  # first: what is checked then stays so
+        try:
+            begin = self._going_on(decisions)
+        except BaseException:
+            self._drop(ticket)
+            raise
+        return await self._finish(begin, ticket)
+
     async def _await_turn(self, ticket: Ticket, busy: Busy, keep: Keep) -> None:
         match busy:
             case "error":
@@ -551,7 +545,7 @@ class Agent(Generic[OutT]):
         config, output = self._config, self._output
         if output is None:
             return config
-        options = _with_format(config.options, output.format)
+        options = replace(config.options, response_format=output.format)
         hooks = dataclasses.replace(config.hooks, stop_guard=output.guard(config))
         return dataclasses.replace(config, options=options, hooks=hooks)
 
@@ -618,7 +612,3 @@ class Agent(Generic[OutT]):
 
 def _may_resume(state: AgentState) -> bool:
     return state.turn is None and state.tail == "assistant"
-
-
-def _with_format(options: CallOptions, format: dict[str, Any]) -> CallOptions:
-    return replace(options, response_format=format)

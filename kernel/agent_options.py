@@ -21,7 +21,21 @@ from .state import AgentState
 from .texts import Texts
 
 
-class Changes(TypedDict, total=False):
+class _Shared(TypedDict, total=False):
+    name: str
+    thinking: str | None
+    limits: Limits
+    retry: Retry
+    options: CallOptions
+    context: ContextManager | None
+    hooks: Hooks
+    texts: Texts
+    steering_mode: QueueMode
+    follow_up_mode: QueueMode
+    run_context: Mapping[str, Any] | None
+
+
+class Changes(_Shared, total=False):
     """What ``configure`` may change; each counts from the next turn on.
 
     ``name`` is the agent's. ``thinking`` is short for the option of that name. ``run_context`` is seen by
@@ -31,37 +45,15 @@ class Changes(TypedDict, total=False):
     model: ChatModel | str
     tools: Iterable[Tool]
     system: str | Sequence[SystemBlock]
-    name: str
-    thinking: str | None
-    limits: Limits
-    retry: Retry
-    options: CallOptions
-    context: ContextManager | None
-    hooks: Hooks
-    texts: Texts
-    steering_mode: QueueMode
-    follow_up_mode: QueueMode
-    run_context: Mapping[str, Any] | None
 
 
-class AgentOptions(TypedDict, total=False):
+class AgentOptions(_Shared, total=False):
     """The options of ``Agent``: what ``configure`` may change later, and what stays.
 
     ``log`` is written ahead. ``state`` goes on with a session: the fold of its log's facts. ``messages``
     begin a new one.
     """
 
-    name: str
-    thinking: str | None
-    limits: Limits
-    retry: Retry
-    options: CallOptions
-    context: ContextManager | None
-    hooks: Hooks
-    texts: Texts
-    steering_mode: QueueMode
-    follow_up_mode: QueueMode
-    run_context: Mapping[str, Any] | None
     log: EventLog | None
     clock: Clock
     codec: Codec

@@ -16,7 +16,8 @@ Read with: ``tool_definition.py`` (what a function says), ``tool_traits.py``, ``
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -130,7 +131,30 @@ def raw_tool(
     return RawTool(name, description, schema, fn, traits, validate, preview)
 
 
-class FunctionTool(Generic[P, T_co]):
+class _DecidesTraits(ABC):
+    """A tool some of whose traits may be functions of the arguments."""
+
+    _decides: Mapping[str, Callable[[JSON], Any]]
+
+    @property
+    @abstractmethod
+    def spec(self) -> ToolSpec:
+        """What a model and a host are told about the tool."""
+
+    @property
+    def has_plain_traits(self) -> bool:
+        """Whether ``spec`` holds for all arguments."""
+        return not self._decides
+
+    def spec_for(self, args: JSON, /) -> ToolSpec:
+        """The spec as it holds for ``args``; ``spec`` itself where no trait is a function.
+
+        Raises what a trait's function raises.
+        """
+        return decided(self.spec, self._decides, args) if self._decides else self.spec
+
+
+class FunctionTool(_DecidesTraits, Generic[P, T_co]):
     """A typed function as a tool. Made by ``tool``; a method becomes a tool of its instance."""
 
     __name__: str
@@ -188,18 +212,6 @@ class FunctionTool(Generic[P, T_co]):
             raise ToolDefinitionError("tool: a method; take it from an instance", tool=self._definition.name)
         return self._definition.spec
 
-    @property
-    def has_plain_traits(self) -> bool:
-        """Whether ``spec`` holds for all arguments."""
-        return not self._decides
-
-    def spec_for(self, args: JSON, /) -> ToolSpec:
-        """The spec as it holds for ``args``; ``spec`` itself where no trait is a function.
-
-        Raises what a trait's function raises.
-        """
-        return decided(self.spec, self._decides, args) if self._decides else self.spec
-
     def check_arguments(self, args: JSON, /) -> Sequence[ValidationIssue]:
         """What is wrong with ``args``; the decoded value is kept for ``execute``."""
         data = _json(args)
@@ -242,7 +254,7 @@ class FunctionTool(Generic[P, T_co]):
             raise ToolValidationError("\n".join(issue.text for issue in issues)) from error
 
 
-class RawTool:
+class RawTool(_DecidesTraits):
     """A tool with a JSON Schema of its own. Made by ``raw_tool``.
 
     ``execute`` takes arguments as checked.
@@ -283,18 +295,6 @@ class RawTool:
     @functools.cached_property
     def _validator(self) -> "Validator":
         return compile_schema(self._spec.schema, self._spec.name)
-
-    @property
-    def has_plain_traits(self) -> bool:
-        """Whether ``spec`` holds for all arguments."""
-        return not self._decides
-
-    def spec_for(self, args: JSON, /) -> ToolSpec:
-        """The spec as it holds for ``args``; ``spec`` itself where no trait is a function.
-
-        Raises what a trait's function raises.
-        """
-        return decided(self.spec, self._decides, args) if self._decides else self.spec
 
     def check_arguments(self, args: JSON, /) -> Sequence[ValidationIssue]:
         return schema_issues(self._validator, args)

@@ -240,7 +240,7 @@ class BaseMessage:
 
     def to_message(self) -> "Message | None":
         """What the model is sent; None leaves the message out."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: write to_message, it gives what the model is sent")
 
 
 class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

@@ -11,7 +11,6 @@ from making import Made, at, wait
 
 from unspool import Agent, Verdict, assistant_message, tool, user_message
 from unspool.kernel import (
-    AgentState,
     CallOptions,
     ConfigChanged,
     ContextSnapshot,
@@ -21,7 +20,6 @@ from unspool.kernel import (
     MessageDiscarded,
     MessageUpdate,
     PassThrough,
-    Settings,
     StopVerdict,
     SystemBlock,
     fold,
@@ -377,11 +375,3 @@ def test_the_hosts_guard_comes_after_the_type(go: Go) -> None:
 
     go(main)
     assert asked == ["3"]
-
-
-def test_nothing_of_an_agent_is_kept_outside_the_fold(go: Go) -> None:
-    made = Made([call("c1", "wait")], "done", tools=[wait])
-    go(lambda: made.agent.run("go"))
-    assert isinstance(made.agent.state, AgentState)
-    made.check()
-    assert Settings._fields == ("config", "context")

@@ -52,5 +52,5 @@ def test_one_that_lowers_to_nothing_said() -> None:
     class Empty(BaseMessage):
         pass
 
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(NotImplementedError, match="Empty: write to_message"):
         Empty().to_message()

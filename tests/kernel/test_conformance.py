@@ -434,6 +434,7 @@ def test_a_broken_tool_fails_the_one_check(run: Run, broken: type, check: str) -
 
 
 def test_a_thread_that_is_not_told_of_the_cancellation(run: Run) -> None:
+    # in real time: a thread that hears nothing ends by itself or never
     deaf = raw_tool("deaf", "Sleeps.", {}, lambda args, ctx: time.sleep(0.2))
 
     async def main() -> None:
