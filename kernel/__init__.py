@@ -64,6 +64,7 @@ from .events import (
     ContextCompacted,
     ContextCompacting,
     ContextProjected,
+    Cut,
     ErrorEvent,
     Event,
     Fact,
@@ -76,6 +77,7 @@ from .events import (
     QueueChanged,
     Replaced,
     RetryEvent,
+    SessionChanged,
     Signal,
     Stored,
     ToolExecDispatch,
@@ -166,6 +168,7 @@ from .ports import (
     ValidationIssue,
 )
 from .projection import PassThrough
+from .recorder import SessionLog
 from .reply import ReplyBuilder, generate
 from .retry import retry_delay
 from .sequence import (
@@ -235,6 +238,7 @@ __all__ = [
     "ContextUsage",
     "ContinueError",
     "Cost",
+    "Cut",
     "DecidesTraits",
     "Decisions",
     "Document",
@@ -298,6 +302,8 @@ __all__ = [
     "RunResult",
     "RunsHeldError",
     "SequenceIssue",
+    "SessionChanged",
+    "SessionLog",
     "Settings",
     "Signal",
     "StopGuardError",

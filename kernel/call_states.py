@@ -22,7 +22,7 @@ class CallState(Struct, frozen=True, gc=False):
     ``stage``: requested, waiting (for approval), started, dispatched, ended, committed. ``announced``
     says that its start is recorded. ``args`` are those that were approved or dispatched, where they
     differ from the call's. ``reason`` is why a gate asked, or why a person declined; ``preview`` what the
-    person was shown, as long as the arguments are those.
+    person was shown, as long as the arguments are those. ``key`` is the idempotency key of the dispatch.
     """
 
     call: ToolCall
@@ -33,6 +33,7 @@ class CallState(Struct, frozen=True, gc=False):
     reason: str = ""
     preview: dict[str, Any] | None = None
     args: dict[str, Any] | None = None
+    key: str = ""
     outcome: str = ""
     content: tuple[Content, ...] = ()
 

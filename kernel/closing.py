@@ -74,20 +74,19 @@ def end_execution(run: Run, execution: Execution, outcome: Outcome) -> None:
 def commit_results(run: Run) -> None:
     """Commit results in call order, as far as all earlier ones are in."""
     while (turn := run.state.turn) and (state := turn.calls.next) and state.stage == "ended":
-        id = run.next_id()
-        call = state.call
+        id, now, call = run.next_id(), run.clock.time(), state.call
         message = Message(
             role="tool",
             id=id,
             tool_call_id=call.id,
             tool_name=call.name,
             is_error=state.outcome != "ok",
-            timestamp=run.clock.time(),
+            timestamp=now,
         )
         run.recorder.signal((MessageStart("tool", id, run_id=run.id),))
         make = run.config.hooks.tool_result_message
         if make is None:
-            run.record(MessageEnd(id, message))
+            run.record(MessageEnd(id, message), now)
         else:
             _commit_made(run, state, message, make)
 
@@ -101,7 +100,7 @@ def _commit_made(run: Run, state: CallState, plain: Message, make: MakesResultMe
             stored = _fitting(run, run.recorder.store(made), plain)
     except Exception as error:  # noqa: BLE001 (a hook that raises ends the run; the result is committed all the same)
         failed = HookError("hook: tool_result_message raised", reason=describe(error))
-    run.record(MessageEnd(plain.id, stored.message, stored.app))
+    run.record(MessageEnd(plain.id, stored.message, stored.app), plain.timestamp)
     if failed is not None:
         run.fail(failed)
 
@@ -170,6 +169,7 @@ def record_end(run: Run, reason: str) -> None:
                 tool_skips=state.tool_skips,
                 usage=state.run_usage,
                 pending=tuple([call.id for call in state.pending_calls]),
+                cut=run.cut if reason == "aborted" else None,
             )
         )
         run.span.end(run.state)

@@ -17,7 +17,6 @@ from .events import AppMessage, Fact, KnownFact, Signal, UnknownFact
 from .json_edge import clean_json
 from .messages import Content, Message, OpaqueMessage
 
-FORMAT_VERSION = 1
 _BLOCK_TAGS = frozenset(kind.__struct_config__.tag for kind in get_args(Content))
 _FACT_TAGS = frozenset(kind.__struct_config__.tag for kind in get_args(KnownFact))
 

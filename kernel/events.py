@@ -10,7 +10,7 @@ A fact recorded while no run is active has an empty ``run_id``.
 Read with: ``state.py`` (what each fact does), ``docs/design.md`` (the table).
 """
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -58,6 +58,8 @@ class _Fact(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag
 class AgentStart(_Fact, frozen=True, tag="agent_start"):
     """A run begins. ``cause``: prompt, continue, resume, inject.
 
+    ``previous_run`` is the run of this session that it follows; a session that was forked to ask again, or
+    to ask something else, follows the run before the one that it replaces.
     ``tools``, ``options`` and ``system`` are hashes; ``blobs`` holds the contents that this
     session has not stored yet. ``history`` are the messages the session begins with.
     """
@@ -65,6 +67,7 @@ class AgentStart(_Fact, frozen=True, tag="agent_start"):
     session: str = ""
     agent: str = ""
     cause: str = "prompt"
+    previous_run: str = ""
     limits: Limits = Limits()
     model: str = ""
     tools: str = ""
@@ -110,7 +113,8 @@ class ContextProjected(_Fact, frozen=True, tag="context_projected"):
     whole messages that exist in this view only. ``fingerprint`` chains over the lowered and
     repaired request. ``tokens`` is the context manager's count, None where it counts none.
     ``items`` are the context items of the appended messages. ``blobs`` holds contents of hashes that
-    this session has not stored yet (a hook may give options for one call).
+    this session has not stored yet (a hook may give options for one call). ``purpose`` is empty for a
+    reply; a call that a context strategy makes for another purpose leaves the projection as it is.
     """
 
     base: int = 0
@@ -124,6 +128,7 @@ class ContextProjected(_Fact, frozen=True, tag="context_projected"):
     items: tuple[ContextItem, ...] = ()
     fingerprint: str = ""
     blobs: dict[str, Any] = {}
+    purpose: str = ""
 
 
 class ContextCompacting(_Fact, frozen=True, tag="context_compacting"):
@@ -246,6 +251,7 @@ class QueueChanged(_Fact, frozen=True, tag="queue_changed"):
     """Messages entered or left a queue.
 
     ``lane``: prompt, steering, follow_up. ``action``: queued (with the message), taken, cleared.
+    ``waiting``: the run was waiting for a model, a tool or a hook when this came, not for its consumer.
     """
 
     lane: str
@@ -253,6 +259,7 @@ class QueueChanged(_Fact, frozen=True, tag="queue_changed"):
     ids: tuple[str, ...]
     message: Message | None = None
     app: AppMessage | None = None
+    waiting: bool = False
 
 
 class ConfigChanged(_Fact, frozen=True, tag="config_changed"):
@@ -266,6 +273,13 @@ class ConfigChanged(_Fact, frozen=True, tag="config_changed"):
     window: int | None = None
     active_tools: tuple[str, ...] | None = None
     blobs: dict[str, Any] = {}
+
+
+class SessionChanged(_Fact, frozen=True, tag="session_changed"):
+    """What people call the session, and what hosts note about it; None leaves it as it is."""
+
+    title: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class Handoff(_Fact, frozen=True, tag="handoff"):
@@ -302,11 +316,23 @@ class ErrorEvent(_Fact, frozen=True, tag="error"):
     details: dict[str, Any] = {}
 
 
+class Cut(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """When a run was cut short from outside: after fact ``seq``.
+
+    ``how``: abort, or left (the consumer closed the stream or was cancelled). ``waiting``: the run was waiting
+    for a model, a tool or a hook, not for its consumer.
+    """
+
+    seq: int
+    how: Literal["abort", "left"] = "abort"
+    waiting: bool = False
+
+
 class AgentEnd(_Fact, frozen=True, tag="agent_end"):
     """The one end of a run.
 
     ``reason``: stop, max_turns, max_tool_calls, budget, aborted, error, paused, stop_guard.
-    ``usage`` is the run's.
+    ``usage`` is the run's. ``cut`` says when it was cut short, where it was.
     """
 
     reason: str
@@ -316,6 +342,7 @@ class AgentEnd(_Fact, frozen=True, tag="agent_end"):
     tool_skips: int = 0
     usage: Usage = Usage()
     pending: tuple[str, ...] = ()
+    cut: Cut | None = None
 
 
 class UnknownFact(Struct, frozen=True, kw_only=True):
@@ -400,6 +427,7 @@ Fact: TypeAlias = (
     | ToolExecEnd
     | QueueChanged
     | ConfigChanged
+    | SessionChanged
     | Handoff
     | ChildStarted
     | ChildEnded
@@ -425,6 +453,7 @@ KnownFact: TypeAlias = (
     | ToolExecEnd
     | QueueChanged
     | ConfigChanged
+    | SessionChanged
     | Handoff
     | ChildStarted
     | ChildEnded

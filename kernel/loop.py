@@ -32,7 +32,15 @@ from .stopping import try_stop
 from .stream import EventStream, Span, Watcher
 from .tool_batch import run_tools
 from .toolbox import Toolbox
-from .turn import before_turn, close_turn, deliver, request_config, start_turn, tell_if_no_tools
+from .turn import (
+    before_turn,
+    close_turn,
+    deliver,
+    request_config,
+    start_turn,
+    tell_if_no_tools,
+    tell_of_changes,
+)
 
 Input: TypeAlias = str | AgentMessage | Sequence[str | AgentMessage]
 """What a run may be prompted with: text, a message, or several of them."""
@@ -158,9 +166,11 @@ async def _run(
                     event = outbox.popleft()
                 except IndexError:  # a signal handler aborted right now, and dropped what nobody had seen
                     break
+                run.away = True
                 if watcher is not None:
                     _tell(run, watcher, event)
                 yield event
+                run.away = False
             await steps
     except LogError:
         raise
@@ -254,11 +264,13 @@ def _begin(run: Run, begin: Beginning, *, watched: bool) -> None:
     with recorder.lock:
         recorder.run = run
         recorder.untold = run if watched else None
+    before = run.state
     run.record(
         AgentStart(
             session=recorder.session,
             agent=config.agent,
             cause=begin.cause,
+            previous_run=before.run_id,
             limits=config.limits,
             model=config.model.name,
             tools=request.tools_hash,
@@ -268,6 +280,8 @@ def _begin(run: Run, begin: Beginning, *, watched: bool) -> None:
             history=tuple([recorder.store(message) for message in seeds]),
         )
     )
+    if before.runs:
+        tell_of_changes(run, before)
     tell_if_no_tools(run)
     if begin.decisions is not None:
         decide(run, begin.decisions)
@@ -285,6 +299,7 @@ async def _leave(run: Run) -> None:
         if run.recorder.broken:
             await run.stop_jobs(run.limits.grace_s)
         elif run.recorder.run is run:
+            run.cut_short("left")
             await wind_down(run, "error" if run.state.failed else "aborted")
     finally:
         run.watchdog.stop()

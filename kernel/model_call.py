@@ -136,9 +136,10 @@ def _commit_reply(run: Run, id: str, reply: Message, *, started: bool) -> Messag
     settled = settle_calls(reply, run.state.seen_calls)
     if not started:
         run.recorder.signal((MessageStart("assistant", id, run_id=run.id),))
-    run.record(MessageEnd(id, settled.reply))
+    run.record(MessageEnd(id, settled.reply), reply.timestamp)
     for call in settled.duplicates:
-        run.warn("duplicate_call", f"call {call.id!r} of tool {call.name!r} came twice; it runs once")
+        text = f"call {call.id!r} of tool {call.name!r} came twice; it runs once"
+        run.warn("duplicate_call", text, call_id=call.id)
     return settled.reply
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from os import urandom
 from threading import RLock
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from msgspec.structs import force_setattr, replace
 
@@ -31,8 +31,30 @@ class ActiveRun(Protocol):
     id: str
     outbox: deque[Event]
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the run waits for something else than its consumer."""
+        ...
+
     def notice(self) -> None:
         """Something was queued; called from any thread."""
+        ...
+
+
+@runtime_checkable
+class SessionLog(Protocol):
+    """A log that knows the session it keeps, and what its facts so far come to.
+
+    Whoever is given one, and no state, goes on from there.
+    """
+
+    @property
+    def session(self) -> str:
+        """The id of the session, one for each log: two that were forked from the same have two."""
+        ...
+
+    def state(self, codec: Codec | None = None, /) -> AgentState:
+        """The fold of the facts so far, application messages decoded by ``codec``."""
         ...
 
 
@@ -49,8 +71,11 @@ class Recorder:
         session: str = "",
     ) -> None:
         self.lock = RLock()
+        if isinstance(log, SessionLog):
+            state = log.state(codec) if state is None else state
+            session = session or log.session
         self.state = AgentState() if state is None else state
-        self.session = self.state.session or session or urandom(16).hex()
+        self.session = session or self.state.session or urandom(16).hex()
         self.log = log
         self._time = clock.time
         self.codec = codec
@@ -62,8 +87,10 @@ class Recorder:
         self._recording = False
         self._later: deque[Callable[[], object]] = deque()  # done from inside the log's append
 
-    def record(self, fact: FactT) -> FactT:
+    def record(self, fact: FactT, at: float | None = None) -> FactT:
         """Make ``fact`` true: number it, fold it, append it to the log, have it yielded.
+
+        ``at`` is the time that it already holds, of a message for instance; else it is now.
 
         Raises:
             LogError: the log refused it; nothing changed, and nothing more may be recorded.
@@ -74,7 +101,7 @@ class Recorder:
                 raise RuntimeError("log: append may queue messages, nothing else of the agent that it stores")
             run, state = self.run, self.state
             force_setattr(fact, "seq", state.seq + 1)
-            force_setattr(fact, "time", self._time())
+            force_setattr(fact, "time", self._time() if at is None else at)
             if run is not None:
                 force_setattr(fact, "run_id", run.id)
             folded = apply(state, fact)  # pure, and first: what cannot be folded must not be stored
@@ -145,9 +172,13 @@ class Recorder:
 
     def _queue(self, lane: str, stored: Stored) -> None:
         id = f"q{self.state.queue_count + 1}"
-        self.record(QueueChanged(lane, "queued", (id,), message=stored.message, app=stored.app))
-        if self.run is not None:
-            self.run.notice()
+        run = self.run
+        waiting = run is not None and run.waiting and lane != "prompt"
+        self.record(
+            QueueChanged(lane, "queued", (id,), message=stored.message, app=stored.app, waiting=waiting)
+        )
+        if run is not None:
+            run.notice()
 
     def store(self, message: AgentMessage) -> Stored:
         """``message`` as facts carry it.

@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
 from .config import AgentContext, LoopConfig
 from .errors import AgentError, HookError, LogError, describe, error_kind
-from .events import ErrorEvent, Event, MessageEnd, MessageStart, MessageUpdate, Stored
+from .events import Cut, ErrorEvent, Event, MessageEnd, MessageStart, MessageUpdate, Stored
 from .hooks import MaybeAwaitable
 from .json_edge import plain_json
 from .limits import Limits
@@ -47,9 +47,32 @@ class Run:
     """The run under way and its tasks."""
 
     __slots__ = (
-        "abandoned", "aborted", "active_tools", "backend", "clock", "config", "context", "error", "executions",
-        "fresh_turn", "id", "jobs", "on_notice", "outbox", "projector", "record", "recorder", "request", "span", "thread",
-        "toolbox", "unseen", "wake", "watchdog",
+        "abandoned",
+        "aborted",
+        "active_tools",
+        "away",
+        "backend",
+        "clock",
+        "config",
+        "context",
+        "cut",
+        "error",
+        "executions",
+        "fresh_turn",
+        "id",
+        "jobs",
+        "on_notice",
+        "outbox",
+        "projector",
+        "record",
+        "recorder",
+        "request",
+        "span",
+        "thread",
+        "toolbox",
+        "unseen",
+        "wake",
+        "watchdog",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +104,8 @@ class Run:
         self.on_notice: Callable[[], None] | None = None
         self.active_tools = recorder.state.active_tools  # those the request offers
         self.aborted = False
+        self.away = False  # the consumer has been given an event and has not asked for the next
+        self.cut: Cut | None = None
         self.unseen = 0  # characters of the unfinished answer that an abort dropped
         self.fresh_turn = False
         self.error: BaseException | None = None
@@ -185,10 +210,11 @@ class Run:
         else:
             stored = self.recorder.store(message)
         lowered = stored.message
+        now = self.clock.time()
         if lowered is not None:
-            lowered = replace(lowered, id=id, timestamp=lowered.timestamp or self.clock.time())
+            lowered = replace(lowered, id=id, timestamp=lowered.timestamp or now)
         self.recorder.signal((MessageStart(message.role, id, run_id=self.id),))
-        self.record(MessageEnd(id, lowered, stored.app, queue_id, cause))
+        self.record(MessageEnd(id, lowered, stored.app, queue_id, cause), now)
         return id
 
     def fail(self, error: BaseException) -> None:
@@ -197,9 +223,9 @@ class Run:
         details = error.details if isinstance(error, AgentError) else {}
         self.record(ErrorEvent(error_kind(error), describe(error), details=plain_json(details)))
 
-    def warn(self, kind: str, message: str) -> None:
+    def warn(self, kind: str, message: str, **details: Any) -> None:
         """Record something that went wrong and does not end the run."""
-        self.record(ErrorEvent(kind, message, fatal=False))
+        self.record(ErrorEvent(kind, message, fatal=False, details=details))
 
     def spawn(self, fn: Callable[[], Coroutine[Any, Any, None]]) -> Job:
         """Start a task this run owns."""
@@ -210,8 +236,19 @@ class Run:
         jobs.append(job)
         return job
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the run waits for something else than its consumer."""
+        return not self.away
+
+    def cut_short(self, how: Literal["abort", "left"]) -> None:
+        """Note when the run was cut short; the first time counts."""
+        if self.cut is None:
+            self.cut = Cut(seq=self.state.seq, how=how, waiting=not self.away)
+
     def abort(self) -> None:
         """The run is to end: its tasks stop now, the facts follow at the next pull; any thread."""
+        self.cut_short("abort")
         self.aborted = True
         self._here(self._end_tasks)
         self.backend.call_soon(self.wake.set)  # for a signal handler: it interrupts a loop that sleeps

@@ -27,6 +27,7 @@ from .events import (
     MessageEnd,
     ModelResponse,
     QueueChanged,
+    SessionChanged,
     Stored,
     ToolExecDispatch,
     ToolExecEnd,
@@ -76,6 +77,8 @@ class AgentState(Struct, frozen=True, kw_only=True, gc=False):
 
     seq: int = 0
     session: str = ""
+    title: str = ""
+    metadata: dict[str, Any] = {}
     messages: Transcript[AgentMessage] = field(default_factory=lambda: Transcript[AgentMessage]())
     ids: Transcript[str] = field(default_factory=lambda: Transcript[str]())
     message_count: int = 0
@@ -322,6 +325,9 @@ def _with_call(turn: Turn | None, call_id: str, **changes: Any) -> Turn | None:
 
 
 def _context_projected(state: AgentState, fact: ContextProjected) -> AgentState:
+    if fact.purpose:
+        blobs = {**state.blobs, **fact.blobs} if fact.blobs else state.blobs
+        return replace(state, seq=fact.seq, blobs=blobs)
     base = state.projection
     if base is None or base.seq != fact.base:
         view: Transcript[str | Stored] = Transcript(fact.append)
@@ -375,7 +381,9 @@ def _tool_exec_dispatch(state: AgentState, fact: ToolExecDispatch) -> AgentState
     return replace(
         state,
         seq=fact.seq,
-        turn=_with_call(state.turn, fact.call_id, stage="dispatched", args=fact.args),
+        turn=_with_call(
+            state.turn, fact.call_id, stage="dispatched", args=fact.args, key=fact.idempotency_key
+        ),
         dispatches=state.dispatches + 1,
     )
 
@@ -443,6 +451,12 @@ def _config_changed(state: AgentState, fact: ConfigChanged) -> AgentState:
     return replace(state, seq=fact.seq, blobs={**state.blobs, **fact.blobs}, **changes)
 
 
+def _session_changed(state: AgentState, fact: SessionChanged) -> AgentState:
+    title = state.title if fact.title is None else fact.title
+    metadata = state.metadata if fact.metadata is None else fact.metadata
+    return replace(state, seq=fact.seq, title=title, metadata=metadata)
+
+
 def _error(state: AgentState, fact: ErrorEvent) -> AgentState:
     return replace(state, seq=fact.seq, last_error=fact, failed=fact.kind if fact.fatal else state.failed)
 
@@ -467,6 +481,7 @@ _RULES: Final[dict[type, Callable[[AgentState, Any], AgentState]]] = {
     ApprovalDecided: _approval_decided,
     QueueChanged: _queue_changed,
     ConfigChanged: _config_changed,
+    SessionChanged: _session_changed,
     ErrorEvent: _error,
     AgentEnd: _agent_end,
 }

@@ -116,7 +116,7 @@ class Execution:
         self.call = call = state.call
         self.tool = tool
         self.approved = state.approved
-        self.key = f"{run.recorder.session}:{call.id}"
+        self.key = state.key or f"{run.recorder.session}:{call.id}"
         self.preview: JSON | None = state.preview
         self.use_args(call.args if state.args is None else state.args)
         self.outcome: Outcome | None = None

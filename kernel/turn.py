@@ -18,7 +18,7 @@ from .ports import SystemBlock
 from .projection import RequestConfig
 from .pull import pull
 from .run import Run
-from .state import Queued
+from .state import AgentState, Queued
 from .toolbox import Toolbox
 
 
@@ -104,6 +104,15 @@ def _take(run: Run, new: Settings, active: tuple[str, ...]) -> None:
         run.record(changes)
     if config.model is not old.model:
         tell_if_no_tools(run)
+
+
+def tell_of_changes(run: Run, before: AgentState) -> None:
+    """Say what is another than in the last run of the session; its start has said it by hashes already."""
+    now = run.state
+    names = ("model", "tools", "options", "system", "limits")
+    changed = {name: value for name in names if (value := getattr(now, name)) != getattr(before, name)}
+    if changed:
+        run.record(ConfigChanged(**changed))
 
 
 def tell_if_no_tools(run: Run) -> None:

@@ -3,8 +3,36 @@
 if __name__ != "unspool.trajectory":
     raise ImportError("trajectory/ is not a top-level package: import unspool.trajectory")
 
+from .blobs import FolderBlobs
+from .damage import Damage, DamageKind
+from .durability import BUFFERED, EACH_FLUSH, Durability, group
+from .head import Head
+from .header import Header, Parent
 from .jsonl import JsonlLog
-from .jsonl_reading import follow, iter_records, load, load_records
+from .loading import follow, iter_facts, iter_records, load, load_records
 from .memory import MemoryLog
+from .verify import Report, Salvaged, salvage, verify
 
-__all__ = ["JsonlLog", "MemoryLog", "follow", "iter_records", "load", "load_records"]
+__all__ = [
+    "BUFFERED",
+    "EACH_FLUSH",
+    "Damage",
+    "DamageKind",
+    "Durability",
+    "FolderBlobs",
+    "Head",
+    "Header",
+    "JsonlLog",
+    "MemoryLog",
+    "Parent",
+    "Report",
+    "Salvaged",
+    "follow",
+    "group",
+    "iter_facts",
+    "iter_records",
+    "load",
+    "load_records",
+    "salvage",
+    "verify",
+]

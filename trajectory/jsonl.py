@@ -1,39 +1,41 @@
 """A log as a file of JSON lines: for people, for pipes, and for runs that must survive.
 
-1. The first line is a header; each further line is one fact, in order, never changed again.
+1. The first line is a header; each further line is one fact, in order, sealed, never changed again.
 2. A fact is one ``write`` of a whole line: it is stored or it is not. What a short write left is
    taken back; what a crash left is cut off by the next writer, which says so.
 3. One writer at a time, held by a lock on the file that ends with the process. Readers need none.
 4. A fact that JSON would change is refused: the log says what the state says.
+5. Large contents are files of their own in ``<path>.blobs``, and are there before the fact that names them.
 
-Read with: ``jsonl_reading.py`` (the other direction), ``strict.py``, ``unspool.kernel.recorder``.
+Read with: ``jsonl_reading.py`` (the other direction), ``record.py``, ``durability.py``, ``strict.py``.
 """
 
 import os
 import stat
-from collections.abc import AsyncGenerator
-from threading import Lock, get_ident
+import time
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from threading import Lock
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
-import msgspec
-from anyio import to_thread
-
-from unspool.kernel.codec import FORMAT_VERSION, Codec
+from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, Signal
-from unspool.kernel.spawn import Backend, Waker, current_backend
-from unspool.kernel.version import __version__
+from unspool.kernel.state import AgentState, fold
 
-from .jsonl_reading import Header, LogPath, RecordReader, facts_after, read
+from .blobs import THRESHOLD, detach, sync_path
+from .durability import BUFFERED, Durability, Syncer
+from .head import Head
+from .header import About, make_header, seal_header
+from .jsonl_reading import LogReader, blobs_of
+from .lease import take_lease
+from .lines import LogPath
+from .loading import facts_of, iter_facts, iter_records, read
+from .record import seal
+from .redaction import Redaction
 from .strict import check_fact
+from .tails import Tails
 
-try:
-    import fcntl
-except ImportError:  # Windows has no flock
-    fcntl = None  # type: ignore[assignment]
-
-_MAGIC_VERSION: Final = 1
 _FLAGS: Final = (
     os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
@@ -42,54 +44,92 @@ _FLAGS: Final = (
 class JsonlLog:
     """An ``EventLog`` in the file ``path``: made if missing, with its folder, and gone on with if not.
 
-    The file is readable by its owner alone (mode 0600). A write reaches the system's cache and so
-    survives the process; with ``fsync`` the barrier before an effect also waits for the disk.
-    ``session`` names the session in the header of a new file. A torn last line is cut off, with a
-    ``UserWarning``. ``seq`` is the number of the last fact stored.
+    The file is readable by its owner alone (mode 0600). ``durability`` says when the disk is waited for.
+    ``session`` names the session of a new file, random where it is empty; ``about`` are further fields of
+    its ``Header``. ``redact`` are regular expressions whose
+    matches are not stored. ``head`` is what ``head`` of this log once was: it is an error if the log does
+    not hold that record any more. A torn last line is cut off, with a ``UserWarning``.
+
+    ``seq`` is the number of the last fact stored. An agent that is given a log with facts goes on from them.
 
     Raises:
-        LogError: the file cannot be opened or written, has another writer, is no log, is in a
-            newer format, or is damaged.
+        LogError: the file cannot be opened or written, has another writer, is no log, is in another
+            format, or is damaged.
     """
 
     def __init__(
-        self, path: LogPath, codec: Codec | None = None, *, fsync: bool = False, session: str = ""
+        self,
+        path: LogPath,
+        codec: Codec | None = None,
+        *,
+        durability: Durability = BUFFERED,
+        session: str = "",
+        redact: Iterable[str] = (),
+        head: Head | str | None = None,
+        **about: Unpack[About],
     ) -> None:
         self.path = os.fspath(path)
         self.seq = 0
+        self._redaction = Redaction(redact)
+        redacted = bool(self._redaction)
+        self.header = make_header(session or os.urandom(16).hex(), time.time(), redacted=redacted, **about)
+        self._hash = b""
         self._codec = codec or Codec()
-        self._fsync = fsync
         self._lock = Lock()
         self._sync_lock = Lock()  # held while the disk is waited for, so that appends go on
-        self._tails: list[tuple[Backend, Waker, int]] = []
+        self._syncer = Syncer(durability, self._sync)
+        self._tails = Tails()
         self._size = 0
         self._broken = ""
         self._fd = -1
+        self._blobs = blobs_of(self.path)
         self._fd = _open(self.path)
         try:
             self._regular = stat.S_ISREG(os.fstat(self._fd).st_mode)
-            self._take_over(Header(_MAGIC_VERSION, FORMAT_VERSION, f"unspool {__version__}", session))
+            take_lease(self._fd, self.path)
+            self._take_over(Head.of(head))
         except BaseException:
             self.close()
             raise
 
-    def _take_over(self, header: Header) -> None:
+    def _take_over(self, head: Head | None) -> None:
         """Become the one writer: check what is there, cut off a torn line, begin where it ends."""
-        _lock_file(self._fd, self.path)
         if self._regular:
-            reader = RecordReader(self.path, self._codec)
+            reader = LogReader(self.path)
+            found = head is None or head.seq == 0
             try:
-                for _ in reader.available():
-                    pass
+                for stored in reader.available():
+                    if head is not None and stored.seq == head.seq:
+                        found = reader.hash.decode() == head.hash
                 reader.warn_torn("it is cut off", stacklevel=4)
             finally:
                 reader.close()
-            self._size, self.seq = reader.offset, reader.seq
+            if not found:
+                raise self._error("log: it was longer once", kind="shortened", seq=reader.seq, head=str(head))
+            self._size, self.seq, self._hash = reader.offset, reader.seq, reader.hash
+            self.header = reader.header or self.header
             os.ftruncate(self._fd, self._size)
+            self._blobs.clean()
         if self._size == 0:
-            self._write(msgspec.json.encode(header) + b"\n")
-            if self._fsync:
-                _sync_folder(self.path)
+            self._begin()
+
+    def _begin(self) -> None:
+        line, self._hash = seal_header(self.header)
+        self._write(line + b"\n")
+        if self._syncer.active:
+            self._sync()
+            _sync_folder(self.path)
+
+    @property
+    def session(self) -> str:
+        """The id of the session that this log keeps."""
+        return self.header.session
+
+    @property
+    def head(self) -> Head:
+        """Number and hash of the last record: with it a log that was cut off at its end is found out."""
+        with self._lock:
+            return Head(self.seq, self._hash.decode())
 
     def append(self, fact: Fact | Signal, /) -> None:
         """Store ``fact``, or nothing; from any thread. Signals are not kept.
@@ -99,17 +139,24 @@ class JsonlLog:
         """
         try:
             check_fact(fact)  # type: ignore[arg-type]  # a signal has no rule
-            line = self._codec.encode(fact) + b"\n"
+            body = self._codec.encode(fact)
         except (CodecError, ArithmeticError) as error:
             raise self._error("log: the fact cannot be stored", reason=str(error)) from error
         with self._lock:
-            if fact.seq != self.seq + 1 or line.find(b"\n") != len(line) - 1:
+            if fact.seq != self.seq + 1 or b"\n" in body:
                 self._refuse(fact)
                 return
-            self._write(line)
+            if self._redaction:
+                body = self._redaction.apply(body)
+            if len(body) > THRESHOLD or b'{"$blob' in body:
+                body = detach(body, self._blobs.put)
+            line, hashed = seal(body, self._hash)
+            self._write(line + b"\n")
+            self._hash = hashed
             self.seq += 1
+            self._syncer.noted()
         if self._tails:
-            self._wake_tails()
+            self._tails.wake()
 
     def _refuse(self, fact: Fact | Signal) -> None:
         if isinstance(fact, Signal):
@@ -121,6 +168,7 @@ class JsonlLog:
     def _write(self, line: bytes) -> None:
         if self._broken or self._fd < 0:
             raise self._error(self._broken or "log: closed")
+        self._syncer.check()
         try:
             written = os.write(self._fd, line)
         except OSError as error:
@@ -141,14 +189,14 @@ class JsonlLog:
         return LogError(what, path=self.path, **details)
 
     async def flush(self) -> None:
-        """Return when all facts so far are durable.
+        """Return when the facts so far are as durable as ``durability`` asks.
 
         Raises:
             LogError: the file was removed, or the disk failed; nothing more is stored.
         """
         self._check_present()
-        if self._fsync:
-            await to_thread.run_sync(self._sync)
+        if self._syncer.active:
+            await self._syncer.flush()
 
     def _check_present(self) -> None:
         with self._lock:
@@ -159,14 +207,23 @@ class JsonlLog:
                 raise self._error(self._broken)
 
     def _sync(self) -> None:
+        """Wait for the disk: for the blobs first, which the records name."""
         with self._sync_lock:
-            if self._fd < 0 or not self._regular:
-                return
-            try:
+            if self._fd >= 0 and self._regular:
+                self._blobs.sync()
                 os.fsync(self._fd)
-            except OSError as error:
-                self._broken = "log: the disk failed"
-                raise self._error(self._broken, reason=error.strerror) from error
+
+    def state(self, codec: Codec | None = None) -> AgentState:
+        """What the facts so far come to.
+
+        Raises:
+            LogError: a record does not fit its type, or a blob that one refers to is missing.
+        """
+        return fold(iter_facts(self.path, codec or self._codec))
+
+    def records(self) -> Iterator[Record]:
+        """All records so far, those of the logs it was forked from first."""
+        return iter_records(self.path, self._codec)
 
     def read(self, start: int = 0, stop: int | None = None) -> AsyncGenerator[Fact, None]:
         """Facts with ``start < seq``, and ``seq <= stop`` where given, from the file."""
@@ -177,46 +234,39 @@ class JsonlLog:
 
         Another process follows the file with ``unspool.trajectory.follow``.
         """
-        backend = current_backend()
-        entry = (backend, backend.waker(), get_ident())
-        reader = RecordReader(self.path, self._codec)
-        self._tails.append(entry)
+        reader = LogReader(self.path)
+        waiter = self._tails.join()
         try:
             while True:
                 closed = self._fd < 0
-                for fact in facts_after(reader, start):
+                for fact in facts_of(reader, self._codec, start):
                     yield fact
                 if closed:
                     return
-                await entry[1].wait()
+                await waiter.wait()
         finally:
-            self._tails.remove(entry)
+            self._tails.leave(waiter)
             reader.close()
-
-    def _wake_tails(self) -> None:
-        here = get_ident()
-        for backend, waker, thread in list(self._tails):
-            if thread == here:
-                waker.set()
-            else:
-                backend.call_soon(waker.set)
 
     def close(self) -> None:
         """Let go of the file; tails end once they have given what there is. Again: nothing."""
+        self._syncer.close()
         with self._sync_lock, self._lock:
             fd, self._fd = self._fd, -1
             if fd >= 0:
                 os.close(fd)
-        self._wake_tails()
+        self._tails.wake()
 
     async def aclose(self) -> None:
-        """Flush and close.
+        """Flush, for the disk too unless the log is buffered, and close.
 
         Raises:
             LogError: as ``flush``; it is closed all the same.
         """
         try:
             await self.flush()
+            if self._syncer.active:
+                self._syncer.now()
         finally:
             self.close()
 
@@ -242,27 +292,9 @@ def _open(path: str) -> int:
         raise LogError("log: cannot be opened", path=path, reason=reason) from error
 
 
-def _lock_file(fd: int, path: str) -> None:
-    """Keep other writers out, where the system and the file system can."""
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise LogError("log: another writer has it open", path=path) from error
-    except OSError:
-        return  # a file system without locks
-
-
 def _sync_folder(path: str) -> None:
     """Make a new file's name durable; a system that cannot is not a fault."""
     try:
-        fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        sync_path(os.path.dirname(path) or ".")
     except OSError:
         return
-    try:
-        os.fsync(fd)
-    except OSError:
-        return
-    finally:
-        os.close(fd)

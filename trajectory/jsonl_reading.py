@@ -1,100 +1,56 @@
-"""Reading a JSONL log: lines, the header, records, and what is wrong with them.
+"""The records of a JSONL log, each checked: its seal, its number, its place in the chain.
 
-A line counts once its newline is there; what follows the last newline is torn. Every other fault
-is a ``LogError`` that names the path, the line (1-based; the header is line 1) and the byte offset
-of the line. Facts are numbered densely from 1, so that a lost or doubled line is seen.
+Every fault is a ``LogError`` that names the path, the line (1-based; the header is line 1) and the byte
+offset of the line, and says what ``kind`` of damage it is. A log that was forked begins with the records
+of its parent, which are read from the parent's file.
 
-Read with: ``jsonl.py`` (the writer), ``unspool.kernel.codec``.
+Read with: ``jsonl.py`` (the writer), ``lines.py``, ``record.py``, ``loading.py`` (facts), ``verify.py``.
 """
 
 import os
 import warnings
-from collections.abc import AsyncGenerator, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-import anyio
-import anyio.lowlevel
 import msgspec
 
-from unspool.kernel.codec import FORMAT_VERSION, Codec, Record
 from unspool.kernel.errors import LogError
-from unspool.kernel.events import Fact
 
-LogPath: TypeAlias = "str | os.PathLike[str]"
+from .blobs import FolderBlobs
+from .header import MAGIC, Header, read_header
+from .lines import Line, Lines, LogPath
+from .record import hash_of_record, peek, prev_of
 
-_CHUNK = 1 << 16  # bytes read at a time: microseconds when they are in the page cache
-_MAGIC = b'{"unspool":'
-
-
-class Header(msgspec.Struct, omit_defaults=True):
-    """The first line of a log. ``unspool`` marks the file, ``format`` is the format's version."""
-
-    unspool: int
-    format: int
-    writer: str = ""
-    session: str = ""
+_ANCESTORS = 10_000  # forks of forks that are followed, so that a circle ends
 
 
-_decode_header = msgspec.json.Decoder(Header).decode
+def blobs_of(path: str) -> FolderBlobs:
+    """Where a log keeps its large contents: a folder beside its file."""
+    return FolderBlobs(f"{path}.blobs")
 
 
-class Line(NamedTuple):
-    """A complete line: its number, the offset of its first byte, its bytes without the newline."""
+class StoredLine(NamedTuple):
+    """A record whose seal, number and place in the chain are right, and where its blobs are."""
 
-    number: int
-    offset: int
-    raw: bytes
+    seq: int
+    line: bytes
+    blobs: FolderBlobs
 
 
-class Lines:
-    """The complete lines of a file that may still grow; ``offset`` is where the next one begins."""
+class FileReader:
+    """The records that one file holds itself.
+
+    ``header`` is known once the first line has been read; ``seq`` and ``hash`` are those of the last
+    record given, or those that the first one continues.
+    """
 
     def __init__(self, path: LogPath) -> None:
-        self.path = os.fspath(path)
-        self.number = 0
-        self.offset = 0
-        try:
-            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by ``close``)
-        except OSError as error:
-            raise LogError("log: cannot be read", path=self.path, reason=error.strerror) from error
-
-    def close(self) -> None:
-        self._file.close()
-
-    def available(self) -> Iterator[Line]:
-        """The lines that are complete by now; asking again goes on after the last one given."""
-        while chunk := self._chunk():
-            for raw in chunk:
-                line = Line(self.number + 1, self.offset, raw)
-                self.number += 1
-                self.offset += len(raw) + 1
-                yield line
-
-    def rest(self, limit: int = -1) -> bytes:
-        """What follows the last complete line given."""
-        self._file.seek(self.offset)
-        return self._file.read(limit) or b""
-
-    def _chunk(self) -> list[bytes]:
-        size = _CHUNK
-        while True:
-            data = self.rest(size)
-            end = data.rfind(b"\n")
-            if end >= 0:
-                return data[:end].split(b"\n")
-            if len(data) < size:
-                return []
-            size *= 2
-
-
-class RecordReader:
-    """The records of a log, checked: header, format version, JSON, dense numbering."""
-
-    def __init__(self, path: LogPath, codec: Codec | None = None) -> None:
+        self._lines = Lines(path)
+        self.path = self._lines.path
+        self.blobs = blobs_of(self.path)
         self.header: Header | None = None
         self.seq = 0
-        self._codec = codec or Codec()
-        self._lines = Lines(path)
+        self.hash = b""
 
     def close(self) -> None:
         self._lines.close()
@@ -104,142 +60,172 @@ class RecordReader:
         """Where the first byte after the last complete line is."""
         return self._lines.offset
 
-    def available(self) -> Iterator[Record]:
+    def available(self) -> Iterator[StoredLine]:
         """The records that are complete by now; asking again goes on after the last one given.
 
         Raises:
-            LogError: this is no log, a newer format, or damaged; records before that were given.
+            LogError: this is no log, another format, or damaged; records before that were given.
         """
         for line in self._lines.available():
             if self.header is None:
-                self.header = self._check_header(line)
+                self._begin(line)
             else:
-                yield self._check_record(line)
+                yield self._check(line)
+
+    def read_header(self) -> Header | None:
+        """The header, read first if need be; None where the file has no complete line yet.
+
+        Raises:
+            LogError: as ``available``.
+        """
+        if self.header is None:
+            for line in self._lines.available():
+                self._begin(line)
+                break
+        return self.header
+
+    def _begin(self, line: Line) -> None:
+        self.header, self.hash = read_header(line.raw, **self._place(line))
+        if self.header.parent is not None:
+            self.seq = self.header.parent.seq
+
+    def _check(self, line: Line) -> StoredLine:
+        raw = line.raw
+        hashed = hash_of_record(raw)
+        if hashed is None:
+            raise self._fault(line, "log: damaged record", kind="changed", reason="its checksum does not fit")
+        try:
+            seq = peek(raw).seq
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._fault(line, "log: damaged record", kind="undecodable", reason=str(error)) from error
+        if seq != self.seq + 1:
+            raise self._fault(
+                line, "log: facts are missing or doubled", kind="order", seq=seq, expected=self.seq + 1
+            )
+        if prev_of(raw) != self.hash:
+            raise self._fault(line, "log: a record before this one was replaced", kind="chain", seq=seq)
+        self.seq, self.hash = seq, hashed
+        return StoredLine(seq, raw, self.blobs)
 
     def torn(self) -> bytes:
         """What an interrupted write left after the last complete line.
 
         Raises:
-            LogError: the file has no complete line, and what it has was never a log's.
+            LogError: the file has no complete line, and what it has was never a log's; or what is left is
+                no part of a record but a whole one whose end was changed.
         """
         rest = self._lines.rest()
-        if self.header is None and not (rest.startswith(_MAGIC) or _MAGIC.startswith(rest)):
-            raise self._fault(Line(1, 0, rest), "log: not an unspool log")
+        line = Line(self._lines.number + 1, self.offset, rest)
+        if self.header is None and not (rest.startswith(MAGIC) or MAGIC.startswith(rest)):
+            raise self._fault(line, "log: not an unspool log", kind="not_a_log")
+        if hash_of_record(rest[:-1]) is not None:
+            raise self._fault(line, "log: damaged record", kind="changed", reason="its end was changed")
         return rest
 
     def warn_torn(self, what: str, stacklevel: int) -> None:
         """Warn of a torn last line, if there is one."""
         size = len(self.torn())
         if size:
-            place = f"path={self._lines.path!r}, line={self._lines.number + 1}, offset={self.offset}"
+            place = f"path={self.path!r}, line={self._lines.number + 1}, offset={self.offset}"
             warnings.warn(
-                f"log: the last line is torn, {what} ({place}, bytes={size})", stacklevel=stacklevel
+                f"log: the last line is torn, {what} ({place}, bytes={size})", stacklevel=stacklevel + 1
             )
 
-    def _check_header(self, line: Line) -> Header:
-        if not line.raw.startswith(_MAGIC):
-            raise self._fault(line, "log: not an unspool log")
-        try:
-            header = _decode_header(line.raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._fault(line, "log: damaged header", reason=str(error)) from error
-        if header.format > FORMAT_VERSION:
-            raise self._fault(
-                line,
-                "log: written in a newer format, a newer unspool can read it",
-                format=header.format,
-                supported=FORMAT_VERSION,
-                writer=header.writer,
-            )
-        return header
-
-    def _check_record(self, line: Line) -> Record:
-        try:
-            record = self._codec.record(line.raw)
-        except Exception as error:
-            raise self._fault(line, "log: damaged record", reason=str(error)) from error
-        seq = record.fact.seq
-        if seq != self.seq + 1:
-            raise self._fault(line, "log: facts are missing or doubled", seq=seq, expected=self.seq + 1)
-        self.seq = seq
-        return record
+    def _place(self, line: Line) -> dict[str, Any]:
+        return {"path": self.path, "line": line.number, "offset": line.offset}
 
     def _fault(self, line: Line, what: str, **details: Any) -> LogError:
-        return LogError(what, path=self._lines.path, line=line.number, offset=line.offset, **details)
+        return LogError(what, **self._place(line), **details)
 
 
-def iter_records(path: LogPath, codec: Codec | None = None) -> Iterator[Record]:
-    """The records of a log, one by one, up to its end or to the first damage.
+class LogReader(FileReader):
+    """All records of a log: those it was forked from, then its own. ``seq`` counts through."""
 
-    A torn last line is left out, with a ``UserWarning``.
+    def __init__(self, path: LogPath) -> None:
+        super().__init__(path)
+        self._inherited = False
 
-    Raises:
-        LogError: the file cannot be read, is no log, in a newer format, or damaged.
-    """
-    reader = RecordReader(path, codec)
-    try:
-        yield from reader.available()
-        reader.warn_torn("it is left out", stacklevel=3)
-    finally:
-        reader.close()
-
-
-def load_records(path: LogPath, codec: Codec | None = None) -> list[Record]:
-    """All records of a log with their bytes as stored: what this version does not know survives.
-
-    Raises:
-        LogError: as ``iter_records``.
-    """
-    return list(iter_records(path, codec))
+    def available(self) -> Iterator[StoredLine]:
+        header = self.read_header()
+        if header is None:
+            return
+        if not self._inherited:
+            yield from inherited(header, self.path)
+            self._inherited = True
+        yield from super().available()
 
 
-def load(path: LogPath, codec: Codec | None = None) -> list[Fact]:
-    """All facts of a log; ``fold`` makes a state of them.
+class _Segment(NamedTuple):
+    """Records of one file, up to number ``seq``, whose hash is ``hash``."""
 
-    Raises:
-        LogError: as ``iter_records``.
-    """
-    return [record.fact for record in iter_records(path, codec)]
+    path: str
+    seq: int
+    hash: str
 
 
-async def read(
-    path: LogPath, start: int = 0, stop: int | None = None, codec: Codec | None = None
-) -> AsyncGenerator[Fact, None]:
-    """Facts with ``start < seq``, and ``seq <= stop`` where given; a torn last line is left out.
+def parent_path(header: Header, path: str) -> str:
+    """The file of the log that the one at ``path`` was forked from."""
+    assert header.parent is not None
+    return os.path.join(os.path.dirname(path), header.parent.path or f"{header.parent.session}.jsonl")
+
+
+def inherited(header: Header, path: str) -> Iterator[StoredLine]:
+    """The records that a log begins with because it was forked, from the files of its ancestors.
 
     Raises:
-        LogError: as ``iter_records``.
+        LogError: one of them is missing, damaged, or not what it was when the fork was made.
     """
-    reader = RecordReader(path, codec)
-    try:
-        for fact in facts_after(reader, start):
-            if stop is not None and fact.seq > stop:
-                return
-            yield fact
-            if fact.seq % 256 == 0:
-                await anyio.lowlevel.checkpoint()
-    finally:
-        reader.close()
+    segments = _segments(header, path)
+    expected = {segment.seq: segment for segment in segments}
+    for segment in reversed(segments):
+        reader = FileReader(segment.path)
+        try:
+            if reader.read_header() is not None and segment.seq == reader.seq:
+                _compare(expected.get(reader.seq), reader.hash, path)
+                continue  # it was forked where it began itself
+            for stored in reader.available():
+                if stored.seq in expected:
+                    _compare(expected[stored.seq], reader.hash, path)
+                yield stored
+                if stored.seq == segment.seq:
+                    break
+            else:
+                _compare(segment, b"", path)
+        finally:
+            reader.close()
 
 
-async def follow(
-    path: LogPath, start: int = 0, codec: Codec | None = None, *, poll_s: float = 0.1
-) -> AsyncGenerator[Fact, None]:
-    """Facts with ``start < seq`` as another process writes them; it waits for more until closed.
+def _segments(header: Header, path: str) -> list[_Segment]:
+    """Where the inherited records are, the nearest ancestor first."""
+    segments: list[_Segment] = []
+    limit = header.parent.seq if header.parent else 0
+    while header.parent is not None:
+        source = parent_path(header, path)
+        limit = min(limit, header.parent.seq)
+        try:
+            reader = FileReader(source)
+            try:
+                above = reader.read_header()
+            finally:
+                reader.close()
+        except LogError as error:
+            raise _no_parent(path, source, str(error)) from error
+        if above is None or len(segments) == _ANCESTORS:
+            raise _no_parent(
+                path, source, "it has no header" if above is None else "forks go round in a circle"
+            )
+        if above.parent is None or limit > above.parent.seq:
+            segments.append(_Segment(source, limit, header.parent.hash))
+        header, path = above, source
+    return segments
 
-    Raises:
-        LogError: as ``iter_records``.
-    """
-    reader = RecordReader(path, codec)
-    try:
-        while True:
-            for fact in facts_after(reader, start):
-                yield fact
-            await anyio.sleep(poll_s)
-    finally:
-        reader.close()
+
+def _no_parent(path: str, source: str, reason: str) -> LogError:
+    what = "log: the log that this one was forked from cannot be read"
+    return LogError(what, kind="missing_parent", path=path, parent=source, reason=reason)
 
 
-def facts_after(reader: RecordReader, start: int) -> Iterator[Fact]:
-    """The facts that ``reader`` has available, without the first ``start``."""
-    return (record.fact for record in reader.available() if record.fact.seq > start)
+def _compare(segment: _Segment | None, found: bytes, path: str) -> None:
+    if segment is not None and found.decode() != segment.hash:
+        what = "log: the log that this one was forked from is another one now"
+        raise LogError(what, kind="changed_parent", path=path, parent=segment.path, seq=segment.seq)

@@ -1,58 +1,81 @@
-"""A log in memory: for tests, and for runs nobody needs to keep."""
+"""A log in memory: for tests, and for runs nobody needs to keep.
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from functools import partial
+Read with: ``tails.py``, ``unspool.kernel.recorder`` (``SessionLog``).
+"""
 
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+
+from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
-from unspool.kernel.spawn import current_backend
+from unspool.kernel.state import AgentState, fold
+
+from .tails import Tails
 
 
 class MemoryLog:
-    """Keeps facts in ``facts``; nothing survives the process."""
+    """Keeps facts in ``facts``; nothing survives the process.
 
-    def __init__(self) -> None:
-        self.facts: list[Fact] = []
+    ``session`` is the id of the session, random where it is empty; ``facts`` are what it begins with.
+    """
+
+    def __init__(self, facts: Iterable[Fact] = (), *, session: str = "") -> None:
+        self.facts: list[Fact] = list(facts)
+        self.session = session or os.urandom(16).hex()
         self._closed = False
-        self._tails: list[Callable[[], None]] = []
+        self._tails = Tails()
 
     def append(self, fact: Fact, /) -> None:
+        """Keep ``fact``. An empty log takes any as its first: that of a session that others began.
+
+        Raises:
+            LogError: it is not the next fact.
+        """
         if self.facts and fact.seq != self.facts[-1].seq + 1:
             last = self.facts[-1].seq
             raise LogError("log: not the next fact; a log belongs to one session", seq=fact.seq, last=last)
         self.facts.append(fact)
-        for wake in self._tails:
-            wake()
+        if self._tails:
+            self._tails.wake()
 
     async def flush(self) -> None:
         """Nothing to wait for."""
 
+    def state(self, codec: Codec | None = None) -> AgentState:
+        """What the facts so far come to."""
+        return fold(self.facts)
+
+    def records(self) -> Iterator[Record]:
+        """The facts so far, as they would be stored."""
+        codec = Codec()
+        return (Record(fact, codec.encode(fact)) for fact in list(self.facts))
+
     async def read(self, start: int = 0, stop: int | None = None) -> AsyncIterator[Fact]:
+        """Facts with ``start < seq``, and ``seq <= stop`` where given."""
         for fact in self.facts:
             if fact.seq > start and (stop is None or fact.seq <= stop):
                 yield fact
 
     async def tail(self, start: int = 0) -> AsyncGenerator[Fact, None]:
-        backend = current_backend()
-        waker = backend.waker()
-        wake = partial(backend.call_soon, waker.set)  # an append may come from any thread
-        self._tails.append(wake)
+        """Like ``read``, then waiting for more until this log or the generator is closed."""
+        waiter = self._tails.join()
         position = 0
         try:
             while True:
+                closed = self._closed
                 while position < len(self.facts):
                     fact = self.facts[position]
                     position += 1
                     if fact.seq > start:
                         yield fact
-                if self._closed:
+                if closed:
                     return
-                await waker.wait()
+                await waiter.wait()
         finally:
-            self._tails.remove(wake)
+            self._tails.leave(waiter)
 
     async def aclose(self) -> None:
         """End all tails once they have given what there is."""
         self._closed = True
-        for wake in self._tails:
-            wake()
+        self._tails.wake()

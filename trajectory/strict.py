@@ -23,6 +23,7 @@ from unspool.kernel.events import (
     Fact,
     MessageEnd,
     QueueChanged,
+    SessionChanged,
     Stored,
     ToolExecDispatch,
     ToolExecEnd,
@@ -117,5 +118,6 @@ _RULES: Final[dict[type, Callable[[Any], None]]] = {
     ApprovalDecided: lambda fact: check_json(fact.args, "$.args"),
     ToolExecEnd: _check_tool_end,
     ConfigChanged: lambda fact: check_json(fact.blobs, "$.blobs"),
+    SessionChanged: lambda fact: check_json(fact.metadata, "$.metadata"),
     ErrorEvent: lambda fact: check_json(fact.details, "$.details"),
 }

@@ -42,7 +42,7 @@ from unspool import (
 from unspool.kernel.events import AppMessage, KnownFact, ToolExecDispatch, UnknownFact
 from unspool.kernel.messages import Opaque
 from unspool.llm.scripted import ScriptedModel, call
-from unspool.trajectory import JsonlLog, follow, iter_records, load, load_records
+from unspool.trajectory import EACH_FLUSH, JsonlLog, follow, iter_records, load, load_records
 from unspool.trajectory.strict import _RULES, check_json
 
 HEADER = b'{"unspool":1,"format":1,"writer":"unspool 0.1.0"}\n'
@@ -146,7 +146,7 @@ def test_a_run_is_its_log(tmp_path: Path, backend: str) -> None:
         return {"x": x}
 
     async def main() -> None:
-        log = JsonlLog(path, fsync=True)
+        log = JsonlLog(path, durability=EACH_FLUSH)
         model = ScriptedModel([["hm", call("c1", "echo", x=1), call("c2", "echo", x="é")], "done"])
         async with agent_loop("go", AgentContext(tools=[echo]), LoopConfig(model=model, log=log)) as run:
             await run.result()
@@ -544,7 +544,7 @@ def test_failing_disk_ends_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(errno.EIO, "Input/output error")
 
     async def main() -> None:
-        log = JsonlLog(tmp_path / "log", fsync=True)
+        log = JsonlLog(tmp_path / "log", durability=EACH_FLUSH)
         log.append(turn(1))
         monkeypatch.setattr(os, "fsync", fail)
         with pytest.raises(LogError, match=r"the disk failed.*Input/output"):

@@ -1,0 +1,191 @@
+"""Large texts of facts, stored once by hash.
+
+A string in a record that is longer than a threshold is stored in a ``BlobStore``, and the record holds
+``{"$blob":"<hash>","bytes":<size>}`` in its place. It is done and undone on the bytes of the record, so
+that everything else in it, known or not, stays as it was. An object that a record has of its own and that
+begins like a reference gets an underscore more (``{"$blob_":``), and loses it again.
+
+Read with: ``record.py``, ``unspool.kernel.ports`` (``BlobStore``).
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from unspool.kernel.errors import LogError
+
+THRESHOLD: Final = 16_384  # bytes of a string, as JSON, that is stored apart
+_OPEN: Final = b'{"$blob'
+_ESCAPED: Final = re.compile(rb'\{"\$blob(_*)":')
+_REFERENCE: Final = re.compile(rb'\{"\$blob(_*)":(?:"([0-9a-f]{64})","bytes":(\d+)\})?')
+_encode = msgspec.json.Encoder().encode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+def digest_of(data: bytes) -> str:
+    """The name of a blob: SHA-256 in hexadecimal, as ``sha256sum`` prints it."""
+    return sha256(data).hexdigest()
+
+
+def detach(body: bytes, put: Callable[[bytes], str], threshold: int = THRESHOLD) -> bytes:
+    """``body`` with each string of more than ``threshold`` bytes given to ``put`` and referred to."""
+    if _OPEN in body:
+        body = _ESCAPED.sub(rb'{"$blob\1_":', body)
+    if len(body) <= threshold:
+        return body
+    parts: list[bytes] = []
+    done = 0
+    for start, end in _strings(body):
+        token = body[start:end]
+        if len(token) <= threshold or body[end : end + 1] == b":":  # a key stays
+            continue
+        text = _decode_text(token)
+        if _encode(text) != token:
+            continue  # written by somebody else, in another way: it must come back as it was
+        data = text.encode()
+        reference = b'{"$blob":"%s","bytes":%d}' % (put(data).encode(), len(data))
+        parts += [body[done:start], reference]
+        done = end
+    if not parts:
+        return body
+    return b"".join([*parts, body[done:]])
+
+
+def attach(body: bytes, get: Callable[[str], bytes]) -> bytes:
+    """``body`` with every reference replaced by what ``get`` gives for its hash; undoes ``detach``."""
+    if _OPEN not in body:
+        return body
+
+    def restore(match: re.Match[bytes]) -> bytes:
+        underscores, digest, _ = match.groups()
+        if underscores:
+            return b'{"$blob' + underscores[:-1] + match.group(0)[len(_OPEN) + len(underscores) :]
+        if digest is None:
+            return match.group(0)
+        return _encode(get(digest.decode()).decode())
+
+    return _REFERENCE.sub(restore, body)
+
+
+def references(body: bytes) -> list[tuple[str, int]]:
+    """Hash and size of each blob that a record refers to."""
+    if _OPEN not in body:
+        return []
+    return [
+        (match.group(2).decode(), int(match.group(3)))
+        for match in _REFERENCE.finditer(body)
+        if not match.group(1) and match.group(2)
+    ]
+
+
+def _strings(body: bytes) -> Iterator[tuple[int, int]]:
+    """Where the strings of a JSON text begin and end, quotes included."""
+    start = body.find(b'"')
+    while start >= 0:
+        end = body.find(b'"', start + 1)
+        while end > 0 and _is_escaped(body, end):
+            end = body.find(b'"', end + 1)
+        if end < 0:
+            return
+        yield start, end + 1
+        start = body.find(b'"', end + 1)
+
+
+def _is_escaped(body: bytes, quote: int) -> bool:
+    place = quote - 1
+    while body[place] == 0x5C:
+        place -= 1
+    return (quote - 1 - place) % 2 == 1
+
+
+class FolderBlobs:
+    """A ``BlobStore`` of files, each named by the hash of what it holds; made when the first one comes.
+
+    A file appears whole or not at all: it is written under a name of its own and renamed.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._unsynced: list[str] = []
+        self._counter = 0
+
+    def path_of(self, digest: str) -> str:
+        """The file of a blob, whether it is there or not."""
+        return os.path.join(self.folder, digest[:2], digest)
+
+    def put(self, data: bytes, /) -> str:
+        """Store ``data``; what is stored already is left alone.
+
+        Raises:
+            LogError: it cannot be written.
+        """
+        digest = digest_of(data)
+        path = self.path_of(digest)
+        if os.path.exists(path) and os.path.getsize(path) == len(data):
+            return digest
+        self._counter += 1
+        temporary = f"{path}.{os.getpid()}-{self._counter}.part"
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+            try:
+                with os.fdopen(fd, "wb") as file:
+                    file.write(data)
+                os.replace(temporary, path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+        except OSError as error:
+            raise LogError("log: a blob cannot be written", path=path, reason=error.strerror) from error
+        self._unsynced.append(path)
+        return digest
+
+    def get(self, digest: str, /) -> bytes:
+        """What is stored under ``digest``.
+
+        Raises:
+            LogError: it is missing, or is not what was stored.
+        """
+        path = self.path_of(digest)
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            raise LogError("log: a blob is missing", kind="missing_blob", blob=digest, path=path) from error
+        if digest_of(data) != digest:
+            raise LogError("log: a blob was changed", kind="changed_blob", blob=digest, path=path)
+        return data
+
+    def sync(self) -> None:
+        """Wait until the disk has what was put.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        paths, self._unsynced = self._unsynced, []
+        for path in paths:
+            sync_path(path)
+        for folder in {os.path.dirname(path) for path in paths}:
+            sync_path(folder)
+
+    def clean(self) -> None:
+        """Remove what a writer that died has left half written; for the one writer there is."""
+        if not os.path.isdir(self.folder):
+            return
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                if name.endswith(".part"):
+                    os.unlink(os.path.join(folder, name))
+
+
+def sync_path(path: str) -> None:
+    """Make a file, or the names in a folder, durable."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,138 @@
+"""Facts and records of logs, for whoever reads.
+
+Read with: ``jsonl_reading.py`` (what is checked), ``unspool.kernel.codec`` (how bytes become facts).
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from typing import TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from unspool.kernel.codec import Codec, Record
+from unspool.kernel.errors import CodecError, LogError
+from unspool.kernel.events import Fact, UnknownFact
+
+from .blobs import attach
+from .jsonl_reading import LogReader
+from .lines import LogPath
+from .record import body_of
+
+T = TypeVar("T")
+
+
+def decode_line(line: bytes, get: Callable[[str], bytes], codec: Codec, seq: int, path: str) -> Fact:
+    """The fact of a stored record; ``get`` gives the blobs it refers to.
+
+    Raises:
+        LogError: it does not fit its type, or a blob is missing or changed.
+    """
+    try:
+        whole = attach(line, get)
+        fact = codec.decode(whole)
+        if type(fact) is UnknownFact:
+            return codec.decode(body_of(whole))  # it keeps its bytes, without the seal
+        return fact
+    except CodecError as error:
+        raise LogError(
+            "log: damaged record", kind="undecodable", path=path, seq=seq, reason=str(error)
+        ) from error
+    except LogError as error:
+        raise LogError(str(error.args[0]), **{**error.details, "seq": seq}) from error
+
+
+def facts_of(reader: LogReader, codec: Codec, start: int = 0) -> Iterator[Fact]:
+    """The facts after number ``start`` that ``reader`` has available."""
+    for seq, line, blobs in reader.available():
+        if seq > start:
+            yield decode_line(line, blobs.get, codec, seq, reader.path)
+
+
+def _to_end(path: LogPath, items: Callable[[LogReader], Iterable[T]]) -> Iterator[T]:
+    """What ``items`` makes of a log up to its end; a torn last line is warned of."""
+    reader = LogReader(path)
+    try:
+        yield from items(reader)
+        reader.warn_torn("it is left out", stacklevel=4)
+    finally:
+        reader.close()
+
+
+def iter_records(path: LogPath, codec: Codec | None = None) -> Iterator[Record]:
+    """The records of a log, one by one, up to its end or to the first damage.
+
+    A torn last line is left out, with a ``UserWarning``.
+
+    Raises:
+        LogError: the file cannot be read, is no log, in another format, or damaged.
+    """
+    known = codec or Codec()
+
+    def records(reader: LogReader) -> Iterator[Record]:
+        for seq, line, blobs in reader.available():
+            fact = decode_line(line, blobs.get, known, seq, reader.path)
+            yield Record(fact, attach(body_of(line), blobs.get))
+
+    return _to_end(path, records)
+
+
+def load_records(path: LogPath, codec: Codec | None = None) -> list[Record]:
+    """All records of a log with their bytes as stored: what this version does not know survives.
+
+    Raises:
+        LogError: as ``iter_records``.
+    """
+    return list(iter_records(path, codec))
+
+
+def iter_facts(path: LogPath, codec: Codec | None = None) -> Iterator[Fact]:
+    """The facts of a log, one by one; as ``iter_records``, without their bytes."""
+    known = codec or Codec()
+    return _to_end(path, lambda reader: facts_of(reader, known))
+
+
+def load(path: LogPath, codec: Codec | None = None) -> list[Fact]:
+    """All facts of a log; ``fold`` makes a state of them.
+
+    Raises:
+        LogError: as ``iter_records``.
+    """
+    return list(iter_facts(path, codec))
+
+
+async def read(
+    path: LogPath, start: int = 0, stop: int | None = None, codec: Codec | None = None
+) -> AsyncGenerator[Fact, None]:
+    """Facts with ``start < seq``, and ``seq <= stop`` where given; a torn last line is left out.
+
+    Raises:
+        LogError: as ``iter_records``.
+    """
+    reader = LogReader(path)
+    try:
+        for fact in facts_of(reader, codec or Codec(), start):
+            if stop is not None and fact.seq > stop:
+                return
+            yield fact
+            if fact.seq % 256 == 0:
+                await anyio.lowlevel.checkpoint()
+    finally:
+        reader.close()
+
+
+async def follow(
+    path: LogPath, start: int = 0, codec: Codec | None = None, *, poll_s: float = 0.1
+) -> AsyncGenerator[Fact, None]:
+    """Facts with ``start < seq`` as another process writes them; it waits for more until closed.
+
+    Raises:
+        LogError: as ``iter_records``.
+    """
+    reader, known = LogReader(path), codec or Codec()
+    try:
+        while True:
+            for fact in facts_of(reader, known, start):
+                yield fact
+            await anyio.sleep(poll_s)
+    finally:
+        reader.close()
