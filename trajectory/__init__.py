@@ -6,11 +6,16 @@ if __name__ != "unspool.trajectory":
 from .blobs import FolderBlobs
 from .damage import Damage, DamageKind
 from .durability import BUFFERED, EACH_FLUSH, Durability, group
+from .forking import fork_log
 from .head import Head
 from .header import Header, Parent
 from .jsonl import JsonlLog
+from .jsonl_sessions import JsonlSessions
 from .loading import follow, iter_facts, iter_records, load, load_records
 from .memory import MemoryLog
+from .sessions import SessionHandle, SessionInfo, Sessions
+from .sqlite import SqliteLog
+from .sqlite_sessions import SqliteSessions
 from .verify import Report, Salvaged, salvage, verify
 
 __all__ = [
@@ -23,11 +28,18 @@ __all__ = [
     "Head",
     "Header",
     "JsonlLog",
+    "JsonlSessions",
     "MemoryLog",
     "Parent",
     "Report",
     "Salvaged",
+    "SessionHandle",
+    "SessionInfo",
+    "Sessions",
+    "SqliteLog",
+    "SqliteSessions",
     "follow",
+    "fork_log",
     "group",
     "iter_facts",
     "iter_records",

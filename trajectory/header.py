@@ -36,7 +36,7 @@ class About(TypedDict, total=False):
 
     namespace: str
     sender: str
-    parent: Parent
+    parent: Parent | None
 
 
 class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):

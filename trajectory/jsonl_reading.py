@@ -198,10 +198,9 @@ def inherited(header: Header, path: str) -> Iterator[StoredLine]:
 def _segments(header: Header, path: str) -> list[_Segment]:
     """Where the inherited records are, the nearest ancestor first."""
     segments: list[_Segment] = []
-    limit = header.parent.seq if header.parent else 0
+    limit, hashed = (header.parent.seq, header.parent.hash) if header.parent else (0, "")
     while header.parent is not None:
         source = parent_path(header, path)
-        limit = min(limit, header.parent.seq)
         try:
             reader = FileReader(source)
             try:
@@ -215,7 +214,8 @@ def _segments(header: Header, path: str) -> list[_Segment]:
                 path, source, "it has no header" if above is None else "forks go round in a circle"
             )
         if above.parent is None or limit > above.parent.seq:
-            segments.append(_Segment(source, limit, header.parent.hash))
+            segments.append(_Segment(source, limit, hashed))
+            limit, hashed = (above.parent.seq, above.parent.hash) if above.parent else (0, "")
         header, path = above, source
     return segments
 

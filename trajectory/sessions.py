@@ -1,0 +1,207 @@
+"""Sessions: many logs in one place, found, begun, gone on with, forked, deleted.
+
+``sessions(path)`` opens a place: a folder of JSONL files, or a SQLite file. Both do the same.
+
+Read with: ``jsonl_sessions.py``, ``sqlite_sessions.py``, ``points.py`` (where to fork).
+"""
+
+import os
+import re
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, TypeAlias
+
+from msgspec import Struct
+
+from unspool.kernel.codec import Record
+from unspool.kernel.errors import LogError
+from unspool.kernel.events import Fact, SessionChanged
+from unspool.kernel.ports import EventLog
+
+from .head import Head
+from .header import Parent
+from .verify import Report, Salvaged
+
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What can be said of a session without reading it: for lists.
+
+    ``facts`` counts those it was forked with, too. ``created`` and ``updated`` are seconds since the epoch,
+    ``updated`` the time of the last fact. ``problem`` says why nothing more is known.
+    """
+
+    session: str
+    title: str = ""
+    namespace: str = ""
+    sender: str = ""
+    metadata: dict[str, Any] = {}
+    created: float = 0.0
+    updated: float = 0.0
+    facts: int = 0
+    parent: Parent | None = None
+    path: str = ""
+    problem: str = ""
+
+
+Infos: TypeAlias = list[SessionInfo]
+Names: TypeAlias = list[str]  # a class with a method ``list`` cannot say it itself
+
+
+class SessionHandle(EventLog, Protocol):
+    """A log of a place of sessions, open for writing."""
+
+    @property
+    def session(self) -> str: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def head(self) -> Head: ...
+    def records(self) -> Iterator[Record]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+class Sessions(Protocol):
+    """A place that keeps sessions. Methods raise ``LogError``; ``no_session`` is its kind where one is missing."""
+
+    @property
+    def path(self) -> str: ...
+
+    def create(
+        self,
+        session: str = "",
+        *,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        sender: str = "",
+    ) -> SessionHandle:
+        """Begin a session and open it for writing; its id is random where ``session`` is empty.
+
+        Raises:
+            LogError: there is one with that id, or the id has characters other than ``A-Za-z0-9._-``.
+        """
+        ...
+
+    def open(self, session: str) -> SessionHandle:
+        """A session, to be gone on with: it has one writer at a time.
+
+        Raises:
+            LogError: there is none, it has another writer, or it is damaged.
+        """
+        ...
+
+    def list(
+        self, *, namespace: str | None = None, sender: str | None = None, limit: int | None = None
+    ) -> Infos:
+        """The sessions, that with the newest fact first. A ``namespace`` has those below it, too."""
+        ...
+
+    def info(self, session: str) -> SessionInfo:
+        """What there is to say of one session."""
+        ...
+
+    def facts(self, session: str) -> Iterator[Fact]:
+        """The facts of a session; needs no lease.
+
+        Raises:
+            LogError: there is none, or it is damaged.
+        """
+        ...
+
+    def records(self, session: str) -> Iterator[Record]:
+        """The same with their bytes as stored."""
+        ...
+
+    def follow(self, session: str, start: int = 0, *, poll_s: float = 0.1) -> AsyncGenerator[Fact, None]:
+        """Facts with ``start < seq`` as another process writes them; it waits for more until closed."""
+        ...
+
+    def fork(self, session: str, at: int | None = None, *, to: str = "") -> str:
+        """Begin a session that shares the facts of ``session`` up to number ``at`` (all, if None); its id.
+
+        What it costs does not depend on how many facts that are.
+
+        Raises:
+            LogError: there is no such session or fact, or one with the id ``to``.
+        """
+        ...
+
+    def annotate(
+        self, session: str, *, title: str | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Give a session a title, or replace its metadata; a fact like any other.
+
+        Raises:
+            LogError: there is none, or it has a writer at the moment.
+        """
+        ...
+
+    def delete(self, session: str, *, forks: bool = False) -> Names:
+        """Delete a session, and with ``forks`` what was forked from it; the ids of what is gone.
+
+        Raises:
+            LogError: there is none, it has a writer, or forks share its facts and ``forks`` is not set.
+        """
+        ...
+
+    def verify(self, session: str, *, head: Head | str | None = None, repair: bool = False) -> Report:
+        """Everything that is wrong with a session. See ``unspool.trajectory.verify``."""
+        ...
+
+    def salvage(self, session: str) -> Salvaged:
+        """What is whole of a damaged session."""
+        ...
+
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def check_id(session: str) -> str:
+    """An id that is fit for a file's name.
+
+    Raises:
+        LogError: it is not.
+    """
+    if not _ID.fullmatch(session):
+        raise LogError(
+            "log: a session's id is made of A-Z a-z 0-9 . _ - and begins with none of ._-", session=session
+        )
+    return session
+
+
+def new_id() -> str:
+    """A random id."""
+    return os.urandom(16).hex()
+
+
+def is_below(namespace: str, wanted: str | None) -> bool:
+    """Whether a namespace is ``wanted`` or below it."""
+    return wanted is None or namespace == wanted or namespace.startswith(f"{wanted.rstrip('/')}/")
+
+
+def append_about(
+    log: SessionHandle, title: str | None, metadata: Mapping[str, Any] | None, now: float
+) -> None:
+    """Store what people call a session as its next fact."""
+    if title is not None or metadata is not None:
+        noted = None if metadata is None else dict(metadata)
+        log.append(SessionChanged(seq=log.seq + 1, time=now, title=title, metadata=noted))
+
+
+def no_fact(session: str, at: int, last: int) -> LogError:
+    """The error for a fork at a fact that is not there."""
+    return LogError(
+        "log: there is no such fact to fork at", kind="no_fact", session=session, at=at, last=last
+    )
+
+
+def in_order(infos: Iterable[SessionInfo], limit: int | None) -> list[SessionInfo]:
+    """Newest first, those of one time by id."""
+    return sorted(infos, key=lambda info: (-info.updated, info.session))[:limit]

@@ -1,0 +1,403 @@
+"""A log as a session in a SQLite file.
+
+The records are the very lines that a JSONL log would hold, so that one can become the other. The head of
+each log is kept beside its records: that records are missing at its end is found out.
+
+Read with: ``sqlite_file.py``, ``sqlite_sessions.py`` (who makes one), ``jsonl.py`` (its sibling).
+"""
+
+import os
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from threading import Lock
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import anyio.lowlevel
+from anyio import to_thread
+
+from unspool.kernel.codec import Codec, Record
+from unspool.kernel.errors import CodecError, LogError
+from unspool.kernel.events import Fact, Signal
+from unspool.kernel.state import AgentState, fold
+
+from .blobs import THRESHOLD, attach, detach
+from .durability import Durability, Syncer
+from .head import Head
+from .header import Header, read_header
+from .lease import take_lease
+from .loading import decode_line
+from .record import body_of, hash_of_record, peek, prev_of, seal
+from .redaction import Redaction
+from .sqlite_file import Database, key_of, seq_of
+from .strict import check_fact
+from .tails import Tails
+
+_BATCH = 256  # records fetched at a time
+
+
+class Segment(NamedTuple):
+    """Records of one session of the file: those after ``start``, up to ``stop``; ``hash`` is that record's,
+    where it is known."""
+
+    row: int
+    start: int
+    stop: int
+    hash: str
+
+
+class Rows:
+    """The records of one session, each checked, those of the sessions it was forked from first.
+
+    ``seq`` and ``hash`` are those of the last record given.
+    """
+
+    def __init__(self, database: Database, name: str) -> None:
+        self._database = database
+        self.row, self.header, self.header_hash = find_session(database, name)
+        self.seq = 0
+        self.hash = b""
+        self._segments = _segments(database, self.row, self.header)
+        self._file = database.path
+
+    def available(self) -> Iterator[tuple[int, bytes]]:
+        """Number and bytes of the records stored by now; asking again goes on after the last one given.
+
+        Raises:
+            LogError: the log is damaged; records before that were given.
+        """
+        for segment in self._segments:
+            if self.seq < segment.stop or not self.hash:
+                yield from self._segment(segment)
+
+    def inherited(self) -> Iterator[tuple[int, bytes]]:
+        """The same for what the session was forked with, without its own records."""
+        for segment in self._segments[:-1]:
+            yield from self._segment(segment)
+
+    def _segment(self, segment: Segment) -> Iterator[tuple[int, bytes]]:
+        if self.seq <= segment.start or not self.hash:
+            header = (
+                self.header_hash if segment.row == self.row else header_of(self._database, segment.row)[1]
+            )
+            self.hash = header
+        while self.seq < segment.stop:
+            lines = self._database.rows(
+                "SELECT id, line FROM records WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
+                (key_of(segment.row, self.seq), key_of(segment.row, segment.stop), _BATCH),
+            )
+            for key, line in lines:
+                self._check(seq_of(key), line)
+                yield self.seq, line
+            if len(lines) < _BATCH:
+                break
+        if segment.hash and (self.seq != segment.stop or self.hash.decode() != segment.hash):
+            raise LogError(
+                "log: the log that this one was forked from is another one now", kind="changed_parent",
+                path=self._file, session=self.header.session, seq=segment.stop,
+            )  # fmt: skip
+
+    def _check(self, seq: int, line: bytes) -> None:
+        hashed = hash_of_record(line)
+        if hashed is None:
+            raise self._fault("log: damaged record", seq, kind="changed", reason="its checksum does not fit")
+        if seq != self.seq + 1 or peek(line).seq != seq:
+            raise self._fault("log: facts are missing or doubled", seq, kind="order", expected=self.seq + 1)
+        if prev_of(line) != self.hash:
+            raise self._fault("log: a record before this one was replaced", seq, kind="chain")
+        self.seq, self.hash = seq, hashed
+
+    def check_head(self) -> None:
+        """After the last record: whether it is the last one that was written.
+
+        Raises:
+            LogError: records are missing at the end.
+        """
+        first, last = key_of(self.row, 0), key_of(self.row + 1, 0)
+        found = self._database.rows(
+            "SELECT head, (SELECT max(id) FROM records WHERE id > ? AND id < ?) FROM heads WHERE id = ?",
+            (first, last, self.row),
+        )
+        head, newest = found[0] if found else (b"", None)
+        if bytes(head) != self.hash and (newest is None or seq_of(newest) <= self.seq):
+            raise self._fault("log: records are missing at its end", self.seq, kind="shortened")
+
+    def _fault(self, what: str, seq: int, **details: Any) -> LogError:
+        return LogError(what, path=self._file, session=self.header.session, seq=seq, **details)
+
+
+def find_session(database: Database, name: str) -> tuple[int, Header, bytes]:
+    """Row, header and header's hash of a session.
+
+    Raises:
+        LogError: there is none of that name, or its header is damaged.
+    """
+    rows = database.rows("SELECT id FROM sessions WHERE name = ?", (name,))
+    if not rows:
+        raise LogError("log: there is no such session", kind="no_session", path=database.path, session=name)
+    row: int = rows[0][0]
+    return row, *header_of(database, row)
+
+
+def header_of(database: Database, row: int) -> tuple[Header, bytes]:
+    """The header of the session in ``row``, and its hash."""
+    ((line,),) = database.rows("SELECT header FROM sessions WHERE id = ?", (row,))
+    return read_header(line, path=database.path)
+
+
+def _segments(database: Database, row: int, header: Header) -> list[Segment]:
+    """Where the records of a session are, its oldest ancestor first."""
+    start = header.parent.seq if header.parent else 0
+    segments = [Segment(row, start, (1 << 40) - 1, "")]
+    limit, hashed = start, header.parent.hash if header.parent else ""
+    while header.parent is not None:
+        name = header.parent.session
+        try:
+            row, above, _ = find_session(database, name)
+        except LogError as error:
+            raise LogError(
+                "log: the log that this one was forked from cannot be read", kind="missing_parent",
+                path=database.path, parent=name, reason=str(error),
+            ) from error  # fmt: skip
+        begins = above.parent.seq if above.parent else 0
+        if above.parent is None or limit > begins:
+            segments.append(Segment(row, begins, limit, hashed))
+            limit, hashed = begins, above.parent.hash if above.parent else ""
+        header = above
+    return segments[::-1]
+
+
+class SqliteLog:
+    """An ``EventLog`` of one session in a file of many; ``SqliteSessions`` opens it.
+
+    ``seq`` is the number of the last fact stored. An agent that is given a log with facts goes on from them.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        name: str,
+        codec: Codec,
+        durability: Durability,
+        redact: Iterable[str],
+    ) -> None:
+        self._database = database
+        self._codec = codec
+        self._redaction = Redaction(redact)
+        self._lock = Lock()
+        self._tails = Tails()
+        self._syncer = Syncer(durability, database.sync)
+        self._closed = True
+        self._lease = Lease(database.path, find_session(database, name)[0])
+        try:
+            rows = Rows(database, name)
+            for _ in rows.available():
+                pass
+            rows.check_head()
+        except BaseException:
+            self._lease.release()
+            raise
+        self._closed = False
+        self._row, self.header = rows.row, rows.header
+        self.seq, self._hash = rows.seq, rows.hash
+        self._key = key_of(self._row, 0)
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._database.path
+
+    @property
+    def session(self) -> str:
+        """The id of the session that this log keeps."""
+        return self.header.session
+
+    @property
+    def head(self) -> Head:
+        """Number and hash of the last record."""
+        with self._lock:
+            return Head(self.seq, self._hash.decode())
+
+    def append(self, fact: Fact | Signal, /) -> None:
+        """Store ``fact``, or nothing; from any thread. Signals are not kept.
+
+        Raises:
+            LogError: it is not the next fact, JSON would change it, or the file refused it.
+        """
+        try:
+            check_fact(fact)  # type: ignore[arg-type]  # a signal has no rule
+            body = self._codec.encode(fact)
+        except (CodecError, ArithmeticError) as error:
+            raise self._error("log: the fact cannot be stored", reason=str(error)) from error
+        with self._lock:
+            if fact.seq != self.seq + 1 or self._closed:
+                self._refuse(fact)
+                return
+            self._syncer.check()
+            if self._redaction:
+                body = self._redaction.apply(body)
+            if len(body) > THRESHOLD or b'{"$blob' in body:
+                body = detach(body, self._put)
+            line, hashed = seal(body, self._hash)
+            with self._database.lock:
+                self._database.execute(
+                    "INSERT INTO appends VALUES (?, ?, ?)", (self._key | fact.seq, line, hashed)
+                )
+            self._hash = hashed
+            self.seq += 1
+            self._syncer.noted()
+        if body.startswith(b'{"type":"session_changed"'):
+            self._database.execute("INSERT OR IGNORE INTO titles VALUES (?)", (self._key | fact.seq,))
+        if self._tails:
+            self._tails.wake()
+
+    def _put(self, data: bytes) -> str:
+        return self._database.put_blob(self._row, data)
+
+    def _refuse(self, fact: Fact | Signal) -> None:
+        if isinstance(fact, Signal):
+            return
+        if self._closed:
+            raise self._error("log: closed")
+        raise self._error("log: not the next fact of this session", seq=fact.seq, expected=self.seq + 1)
+
+    def _error(self, what: str, **details: Any) -> LogError:
+        return LogError(what, path=self.path, session=self.session, **details)
+
+    async def flush(self) -> None:
+        """Return when the facts so far are as durable as the durability asks.
+
+        Raises:
+            LogError: the file was removed, or the disk failed; nothing more is stored.
+        """
+        if self._closed:
+            return
+        if self._database.is_gone():
+            raise self._error("log: the file was removed")
+        if self._syncer.active:
+            await self._syncer.flush()
+        if self._database.needs_checkpoint():
+            await to_thread.run_sync(self._database.checkpoint)
+
+    def state(self, codec: Codec | None = None) -> AgentState:
+        """What the facts so far come to.
+
+        Raises:
+            LogError: a record does not fit its type, or a blob that one refers to is missing.
+        """
+        return fold(facts_of_rows(self._database, self.session, codec or self._codec))
+
+    def records(self) -> Iterator[Record]:
+        """All records so far, those of the sessions it was forked from first."""
+        return records_of_rows(self._database, self.session, self._codec)
+
+    async def read(self, start: int = 0, stop: int | None = None) -> AsyncGenerator[Fact, None]:
+        """Facts with ``start < seq``, and ``seq <= stop`` where given."""
+        for fact in facts_of_rows(self._database, self.session, self._codec, start):
+            if stop is not None and fact.seq > stop:
+                return
+            yield fact
+            if fact.seq % _BATCH == 0:
+                await anyio.lowlevel.checkpoint()
+
+    async def tail(self, start: int = 0) -> AsyncGenerator[Fact, None]:
+        """Like ``read``, then waiting for more until this log or the generator is closed."""
+        rows, waiter = Rows(self._database, self.session), self._tails.join()
+        try:
+            while True:
+                closed = self._closed
+                for seq, line in rows.available():
+                    if seq > start:
+                        yield decode_line(line, self._database.get_blob, self._codec, seq, self.path)
+                if closed:
+                    return
+                await waiter.wait()
+        finally:
+            self._tails.leave(waiter)
+
+    def close(self) -> None:
+        """Let go of the session; tails end once they have given what there is. Again: nothing."""
+        self._syncer.close()
+        with self._lock:
+            self._closed = True
+            self._lease.release()
+        self._tails.wake()
+
+    async def aclose(self) -> None:
+        """Flush, for the disk too unless the log is buffered, and close.
+
+        Raises:
+            LogError: as ``flush``; it is closed all the same.
+        """
+        try:
+            await self.flush()
+            if self._syncer.active:
+                self._syncer.now()
+        finally:
+            self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):  # so that a forgotten log does not keep its session
+            self.close()
+
+
+class Lease:
+    """The right to write one session: a lock on a file of its own beside the database."""
+
+    def __init__(self, path: str, row: int) -> None:
+        self._fd = -1
+        if path == ":memory:":
+            return  # no other process can open it; in this one, who made it is careful
+        folder = f"{os.path.realpath(path)}-leases"
+        self._file = os.path.join(folder, str(row))
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            self._fd = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise LogError("log: cannot be opened", path=self._file, reason=error.strerror) from error
+        try:
+            take_lease(self._fd, f"{path}#{row}")
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self, *, remove: bool = False) -> None:
+        """Give it back, and with ``remove`` the file it was a lock on: the session is gone."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            if remove:
+                os.unlink(self._file)
+            os.close(fd)
+
+
+def facts_of_rows(database: Database, name: str, codec: Codec, start: int = 0) -> Iterator[Fact]:
+    """The facts of a session after number ``start``.
+
+    Raises:
+        LogError: there is no such session, or it is damaged.
+    """
+    rows = Rows(database, name)
+    for seq, line in rows.available():
+        if seq > start:
+            yield decode_line(line, database.get_blob, codec, seq, database.path)
+    rows.check_head()
+
+
+def records_of_rows(database: Database, name: str, codec: Codec) -> Iterator[Record]:
+    """The records of a session with their bytes as stored.
+
+    Raises:
+        LogError: there is no such session, or it is damaged.
+    """
+    rows = Rows(database, name)
+    for seq, line in rows.available():
+        fact = decode_line(line, database.get_blob, codec, seq, database.path)
+        yield Record(fact, attach(body_of(line), database.get_blob))
+    rows.check_head()

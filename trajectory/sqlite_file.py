@@ -1,0 +1,234 @@
+"""The SQLite file that holds many sessions: its schema, its connection, and waiting for its disk.
+
+One connection for each file and process, shared by its logs under a lock. WAL, so that readers and a writer
+don't wait for each other; each append is a commit of its own and survives the process. Commits don't wait
+for the disk: a barrier does, by syncing the WAL file, and checkpoints run in the barrier, too, never in an
+append.
+
+Read with: ``sqlite.py``, ``sqlite_sessions.py``.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable
+from typing import Any, Final
+
+from unspool.kernel.errors import LogError
+
+from .blobs import digest_of, sync_path
+from .header import FORMAT
+from .lines import LogPath
+
+SHIFT: Final = 40  # a record's key is its session's row, and in the lower 40 bits its number
+_MASK: Final = (1 << SHIFT) - 1
+_APPLICATION: Final = 0x556E5370  # "UnSp", where the `file` command looks for it
+_BUSY_S: Final = 5.0  # how long a commit of another process is waited for; one takes microseconds
+_CHECKPOINT: Final = 8 << 20  # bytes of the WAL file beyond which a barrier has it written back
+
+_SCHEMA: Final = f"""
+CREATE TABLE sessions (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, header BLOB NOT NULL,
+  parent INTEGER REFERENCES sessions (id), parent_seq INTEGER NOT NULL DEFAULT 0,
+  namespace TEXT NOT NULL DEFAULT '', sender TEXT NOT NULL DEFAULT '', created REAL NOT NULL);
+CREATE INDEX sessions_by_parent ON sessions (parent);
+CREATE TABLE records (id INTEGER PRIMARY KEY, line BLOB NOT NULL);
+CREATE TABLE heads (id INTEGER PRIMARY KEY, head BLOB NOT NULL);
+CREATE TABLE titles (id INTEGER PRIMARY KEY);
+CREATE TABLE blobs (hash TEXT PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE blob_uses (session INTEGER NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (session, hash)) WITHOUT ROWID;
+CREATE TABLE snapshots (id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL, data BLOB NOT NULL);
+CREATE VIEW appends AS SELECT id, line, NULL AS head FROM records;
+CREATE TRIGGER append INSTEAD OF INSERT ON appends BEGIN
+  INSERT INTO records VALUES (new.id, new.line);
+  UPDATE heads SET head = new.head WHERE id = new.id >> {SHIFT};
+END;
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {FORMAT};
+"""
+
+
+def key_of(row: int, seq: int) -> int:
+    """The key of record ``seq`` of the session in ``row``."""
+    return row << SHIFT | seq
+
+
+def seq_of(key: int) -> int:
+    """The number of the record with that key."""
+    return key & _MASK
+
+
+class Database:
+    """A connection to a file of sessions, made if missing; used from any thread, one at a time.
+
+    Raises:
+        LogError: the file cannot be opened, is no such file, in another format, or damaged.
+    """
+
+    def __init__(self, path: LogPath, *, create: bool = True) -> None:
+        self.path = os.fspath(path)
+        self.lock = threading.RLock()
+        self._uri = self.path == ":memory:"
+        if not create and not self._uri and not os.path.exists(self.path):
+            raise LogError("log: there is no such file", path=self.path)
+        try:
+            if not self._uri:
+                os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._connection = sqlite3.connect(
+                self.path,
+                isolation_level=None,
+                check_same_thread=False,
+                timeout=_BUSY_S,
+                cached_statements=256,
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise self.error("log: cannot be opened", error) from error
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        try:
+            self.execute("PRAGMA journal_mode = WAL")
+            self.execute("PRAGMA synchronous = NORMAL")
+            self.execute("PRAGMA wal_autocheckpoint = 0")
+            self.execute("PRAGMA foreign_keys = ON")
+            ((application,),) = self.execute("PRAGMA application_id")
+            ((version,),) = self.execute("PRAGMA user_version")
+            if (
+                not application
+                and not version
+                and not list(self.execute("SELECT 1 FROM sqlite_master LIMIT 1"))
+            ):
+                self._create()
+                return
+        except LogError as error:
+            if "not a database" in str(error.details.get("reason")):
+                raise LogError("log: not an unspool log", kind="not_a_log", path=self.path) from error
+            raise
+        if application != _APPLICATION:
+            raise LogError("log: not an unspool log", kind="not_a_log", path=self.path)
+        if version != FORMAT:
+            which = "a newer format, a newer unspool can read it" if version > FORMAT else "an old format"
+            raise LogError(
+                f"log: written in {which}", kind="format", path=self.path, format=version, supported=FORMAT
+            )
+
+    def _create(self) -> None:
+        with self.lock:
+            self.execute("BEGIN IMMEDIATE")
+            try:
+                if not list(self.execute("SELECT 1 FROM sqlite_master LIMIT 1")):  # nobody was faster
+                    for statement in _statements(_SCHEMA):
+                        self.execute(statement)
+            except BaseException:
+                self.execute("ROLLBACK")
+                raise
+            self.execute("COMMIT")
+
+    def execute(self, statement: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
+        """Execute one statement.
+
+        Raises:
+            LogError: SQLite could not.
+        """
+        try:
+            return self._connection.execute(statement, tuple(values))
+        except sqlite3.Error as error:
+            raise self.error("log: cannot be used", error) from error
+
+    def rows(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
+        """All rows of a query.
+
+        Raises:
+            LogError: SQLite could not.
+        """
+        with self.lock:
+            try:
+                return self._connection.execute(statement, tuple(values)).fetchall()
+            except sqlite3.Error as error:
+                raise self.error("log: cannot be read", error) from error
+
+    def error(self, what: str, error: Exception) -> LogError:
+        """An error of SQLite's as one of the log's."""
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        details = {"kind": "database"} if damaged else {}
+        return LogError(what, path=self.path, reason=reason, **details)
+
+    def put_blob(self, row: int, data: bytes) -> str:
+        """Store a content for the session in ``row``, once for the whole file."""
+        digest = digest_of(data)
+        with self.lock:
+            self.execute("BEGIN IMMEDIATE")
+            try:
+                self.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (digest, data))
+                self.execute("INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", (row, digest))
+            except BaseException:
+                self.execute("ROLLBACK")
+                raise
+            self.execute("COMMIT")
+        return digest
+
+    def get_blob(self, digest: str) -> bytes:
+        """A content by its hash.
+
+        Raises:
+            LogError: it is missing, or is not what was stored.
+        """
+        rows = self.rows("SELECT data FROM blobs WHERE hash = ?", (digest,))
+        if not rows:
+            raise LogError("log: a blob is missing", kind="missing_blob", blob=digest, path=self.path)
+        data: bytes = rows[0][0]
+        if digest_of(data) != digest:
+            raise LogError("log: a blob was changed", kind="changed_blob", blob=digest, path=self.path)
+        return data
+
+    def sync(self) -> None:
+        """Wait until the disk has every commit so far; from any thread, and without holding up appends.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        wal = f"{self.path}-wal"
+        if not self._uri and os.path.exists(wal):
+            sync_path(wal)
+
+    def is_gone(self) -> bool:
+        """Whether the file was removed while it is open."""
+        return not self._uri and not os.path.exists(self.path)
+
+    def needs_checkpoint(self) -> bool:
+        """Whether the WAL file has grown so much that it should be written back."""
+        try:
+            return not self._uri and os.path.getsize(f"{self.path}-wal") > _CHECKPOINT
+        except OSError:
+            return False
+
+    def checkpoint(self) -> None:
+        """Write the WAL file back, by a connection of its own; what others use is left for another time."""
+        try:
+            connection = sqlite3.connect(self.path, isolation_level=None, timeout=0)
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                connection.close()
+        except sqlite3.OperationalError:
+            return  # somebody reads or writes: next time
+
+    def close(self) -> None:
+        with self.lock:
+            self._connection.close()
+
+
+def _statements(script: str) -> Iterable[str]:
+    """The statements of the schema; a trigger holds several semicolons."""
+    statement = ""
+    for part in script.split(";"):
+        statement += part + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
