@@ -1,9 +1,11 @@
 """What can be said on the command line, and how it is checked before anything begins.
 
-Read with: ``run.py``, ``demo.py``, ``show.py``.
+Read with: ``beginning.py`` and ``run.py`` (runs), ``places.py`` (which session is meant), ``reporting.py``.
 """
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Annotated, NoReturn
 
 import typer
@@ -11,16 +13,24 @@ import typer
 from unspool import __version__
 from unspool.kernel.errors import AgentError, LogError
 from unspool.kernel.json_edge import clean_text
-from unspool.kernel.limits import Limits
-from unspool.llm import resolve_model
 from unspool.tools import Root, file_tools
-from unspool.trajectory import JsonlLog
 
+from .beginning import Begun, ModelChoice, begun, continued, limits_of, make_model, missing_tools
+from .delete import delete as delete_session
 from .demo import NOTICE, PROMPT, find_text, scripted_model
+from .fork import fork as fork_session
+from .ls import ls as list_sessions
 from .output import complain, console, raw_stdout
-from .run import DEFAULT_SYSTEM, Job, default_log_path, open_log, perform
-from .show import show_log
-from .view import JsonView, TextView
+from .places import Place, StoredSession, find, find_stored, has_session, open_store
+from .reporting import status_of
+from .resume import Wish, by_person
+from .resume import resume as resume_session
+from .run import DEFAULT_SYSTEM, Job, perform
+from .show import show as show_session
+from .tail import tail as tail_session
+from .verify import verify as verify_session
+from .verify import verify_all
+from .view import JsonView, TextView, View
 
 app = typer.Typer(
     help="Run agents, and keep everything that happens as one stream of events.",
@@ -32,9 +42,35 @@ app = typer.Typer(
 
 RootOption = Annotated[str, typer.Option("--root", metavar="DIR", help="The folder the tools look at.")]
 LogOption = Annotated[
+    str, typer.Option("--log", metavar="FILE", help="A new JSONL file for the run, in place of the store.")
+]
+StoreOption = Annotated[
     str,
     typer.Option(
-        "--log", metavar="FILE", help="A new file for the trajectory; if not given, one in .unspool/runs."
+        "--store",
+        metavar="PATH",
+        envvar="UNSPOOL_STORE",
+        help="Where sessions are: a .db file, or a folder of JSONL files; .unspool/sessions.db if not given.",
+    ),
+]
+ModelOption = Annotated[
+    str,
+    typer.Option("-m", "--model", metavar="PROVIDER/MODEL", envvar="UNSPOOL_MODEL", help="Which model."),
+]
+UrlOption = Annotated[
+    str, typer.Option("--base-url", metavar="URL", help="Another server that speaks the OpenAI format.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line and nothing else.")]
+TurnsOption = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Model calls at most; 100 if nothing else is recorded.")
+]
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="SESSION", help="Its id, the beginning of it, or a JSONL file.")
+]
+NewestArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="LOG|SESSION", help="A JSONL file, an id or its beginning; the newest if not given."
     ),
 ]
 
@@ -44,18 +80,18 @@ def _refuse(text: str) -> NoReturn:
     raise typer.Exit(2)
 
 
-def _open_root(path: str) -> Root:
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What keeps a run from beginning is told, and the command ends."""
     try:
-        return Root(path)
+        yield
     except AgentError as error:
         _refuse(str(error))
 
 
-def _open_log(path: str, kind: str) -> JsonlLog:
-    try:
-        return open_log(path or default_log_path(kind))
-    except LogError as error:
-        _refuse(str(error))
+def _leave(act: Callable[[], int]) -> NoReturn:
+    """End the command with what ``act`` comes to."""
+    raise typer.Exit(status_of(act))
 
 
 def _print_version(wanted: bool) -> None:
@@ -73,70 +109,244 @@ def _app(
     """Run agents, and keep everything that happens as one stream of events."""
 
 
+# --- running -----------------------------------------------------------------------------------
+
+
 @app.command()
 def demo(
     root: RootOption = ".",
     log: LogOption = "",
+    store: StoreOption = "",
     delay: Annotated[float, typer.Option(hidden=True, min=0.0)] = 0.0,
 ) -> None:
-    """Watch a run that needs no key and no network: a scripted model, real tools, real files."""
-    confined = _open_root(root)
-    model = scripted_model(find_text(confined), delay)
-    trajectory = _open_log(log, "demo")
-    view = TextView(console(), live=True)
-    tools = file_tools(confined)
-    raise typer.Exit(
-        perform(Job(prompt=PROMPT, model=model, tools=tools, log=trajectory, view=view, notice=NOTICE))
-    )
+    """Watch a run that needs no key: a scripted model on real files."""
+    with ExitStack() as stack:
+        with _refusing():
+            confined = Root(root)
+            model = scripted_model(find_text(confined), delay)
+            session = stack.enter_context(begun(file=log, store=store))
+        job = Job(
+            prompt=PROMPT,
+            model=model,
+            tools=file_tools(confined),
+            log=session.log,
+            view=TextView(console(), live=True),
+            notice=NOTICE,
+            ending=session.ending,
+        )
+        raise typer.Exit(perform(job))
 
 
 @app.command()
 def run(
+    ctx: typer.Context,
     prompt: Annotated[str, typer.Argument(help="What to do; - reads it from standard input.")],
-    model: Annotated[
-        str,
-        typer.Option("-m", "--model", metavar="PROVIDER/MODEL", envvar="UNSPOOL_MODEL", help="Which model."),
-    ] = "",
-    base_url: Annotated[
-        str, typer.Option(metavar="URL", help="Another server that speaks the OpenAI format.")
-    ] = "",
+    model: ModelOption = "",
+    base_url: UrlOption = "",
     root: RootOption = ".",
+    session: Annotated[
+        str, typer.Option("--session", metavar="NAME", help="Go on with this session, or begin it.")
+    ] = "",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="A title for the session.")] = "",
+    store: StoreOption = "",
     log: LogOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one event a line and nothing else.")] = False,
-    max_turns: Annotated[int, typer.Option(metavar="N", min=1, help="Model calls at most.")] = 100,
+    max_turns: TurnsOption = None,
     system: Annotated[
-        str, typer.Option(metavar="TEXT", help="The system prompt.", show_default=False)
-    ] = DEFAULT_SYSTEM,
+        str | None, typer.Option(metavar="TEXT", help="The system prompt.", show_default=False)
+    ] = None,
 ) -> None:
     """Run an agent with a real model on the files of a folder."""
     text = _prompt(prompt)
-    if not model:
-        _refuse("no model: give -m provider/model or set UNSPOOL_MODEL")
-    try:
-        chat_model = resolve_model(model, base_url=base_url or None)
-    except AgentError as error:
-        _refuse(str(error))
-    tools = file_tools(_open_root(root))
-    trajectory = _open_log(log, "run")
-    job = Job(
-        prompt=text,
-        model=chat_model,
-        tools=tools,
-        log=trajectory,
-        view=JsonView(raw_stdout()) if json else TextView(console(), live=True),
-        system=clean_text(system),
-        limits=Limits(turns=max_turns),
-    )
-    raise typer.Exit(perform(job))
+    if session and log:
+        _refuse("a run is stored by --log or in a --session, not both")
+    with ExitStack() as stack:
+        with _refusing():
+            there = _existing(session, store) if session else None
+            opened = stack.enter_context(continued(there, title)) if there else None
+            chat_model = make_model(_choice(ctx, model, base_url), opened.settings.model if opened else "")
+            tools = file_tools(Root(root))
+            opened = opened or stack.enter_context(begun(file=log, store=store, session=session, title=title))
+        settings = opened.settings
+        kept = settings.system if opened.state.runs else DEFAULT_SYSTEM
+        job = Job(
+            prompt=text,
+            model=chat_model,
+            tools=tools,
+            log=opened.log,
+            view=_view(json),
+            notice=_notice(opened, missing_tools(settings, tools)),
+            ending=opened.ending,
+            system=kept if system is None else clean_text(system),
+            options=settings.options,
+            limits=limits_of(settings, max_turns),
+            state=opened.state,
+        )
+        raise typer.Exit(perform(job))
+
+
+@app.command()
+def resume(
+    ctx: typer.Context,
+    session: SessionArgument,
+    calls: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="CALL_ID", help="What --allow or --deny is for; all calls if not given."),
+    ] = None,
+    allow: Annotated[bool, typer.Option("--allow", help="Let calls run that wait for approval.")] = False,
+    deny: Annotated[bool, typer.Option("--deny", help="Do not let them run.")] = False,
+    model: ModelOption = "",
+    base_url: UrlOption = "",
+    root: RootOption = ".",
+    store: StoreOption = "",
+    json: Annotated[bool, typer.Option("--json", help="Print one event a line and nothing else.")] = False,
+    max_turns: TurnsOption = None,
+) -> None:
+    """Go on with a session that was interrupted or waits for approval."""
+    if allow and deny:
+        _refuse("resume: give --allow or --deny, not both")
+    if calls and not (allow or deny):
+        _refuse("resume: what of these calls? give --allow or --deny")
+    with _refusing():
+        wish = Wish(
+            model=_choice(ctx, model, base_url),
+            tools=file_tools(Root(root)),
+            verdict=by_person(allow=allow) if allow or deny else None,
+            calls=calls or (),
+            max_turns=max_turns,
+            as_json=json,
+        )
+        raise typer.Exit(resume_session(find(session, store), wish))
+
+
+# --- looking -----------------------------------------------------------------------------------
+
+
+@app.command()
+def ls(
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", metavar="NAME", help="Those of a namespace, and below it.")
+    ] = None,
+    sender: Annotated[str | None, typer.Option("--sender", metavar="NAME", help="Those of a sender.")] = None,
+    limit: Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="That many.")] = None,
+    store: StoreOption = "",
+    json: JsonOption = False,
+) -> None:
+    """List the sessions, the newest first."""
+
+    def act() -> int:
+        try:
+            sessions = open_store(store)
+        except LogError as error:
+            if store or error.details.get("kind") != "no_store":
+                raise
+            return 0  # nothing was ever kept here
+        with sessions:
+            return list_sessions(sessions, namespace=namespace, sender=sender, limit=limit, as_json=json)
+
+    _leave(act)
 
 
 @app.command()
 def show(
-    log: Annotated[str, typer.Argument(metavar="LOG", help="A trajectory.")],
+    log: NewestArgument = "",
+    store: StoreOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one fact a line, as stored.")] = False,
 ) -> None:
-    """Print a trajectory; a damaged one up to the damage."""
-    raise typer.Exit(show_log(log, as_json=json))
+    """Print a session as its runs were; a damaged one up to the damage."""
+    _leave(lambda: _at(find(log, store), lambda place: show_session(place, as_json=json)))
+
+
+@app.command()
+def tail(
+    log: NewestArgument = "",
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on with what comes, until Ctrl-C.")
+    ] = False,
+    count: Annotated[int, typer.Option("-n", metavar="N", min=0, help="How many.")] = 10,
+    store: StoreOption = "",
+    json: Annotated[bool, typer.Option("--json", help="Print one fact a line, as stored.")] = False,
+) -> None:
+    """Print the last facts of a session, one a line."""
+    _leave(
+        lambda: _at(find(log, store), lambda place: tail_session(place, count, follow=follow, as_json=json))
+    )
+
+
+# --- keeping -----------------------------------------------------------------------------------
+
+
+@app.command()
+def fork(
+    session: SessionArgument,
+    at: Annotated[
+        int | None,
+        typer.Option("--at", metavar="SEQ", min=0, help="The last fact to share; all if not given."),
+    ] = None,
+    before: Annotated[
+        str, typer.Option("--before", metavar="RUN_ID|MESSAGE_ID", help="Share what came before it.")
+    ] = "",
+    to: Annotated[
+        str, typer.Option("--to", metavar="NAME", help="The new session's id; random if not given.")
+    ] = "",
+    store: StoreOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Begin a session that shares the facts of another one."""
+    if at is not None and before:
+        _refuse("fork: give --at or --before, not both")
+    _leave(
+        lambda: _at(
+            find(session, store),
+            lambda place: fork_session(place, at=at, before=before, to=to, as_json=json),
+        )
+    )
+
+
+@app.command()
+def verify(
+    log: Annotated[
+        str,
+        typer.Argument(metavar="LOG|SESSION", help="A JSONL file, an id or its beginning; all if not given."),
+    ] = "",
+    head: Annotated[
+        str, typer.Option("--head", metavar="SEQ:HASH", help="What verify once said, kept elsewhere.")
+    ] = "",
+    repair: Annotated[bool, typer.Option("--repair", help="Cut off a torn last line; nothing else.")] = False,
+    store: StoreOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Say whether sessions are what was written, or what is damaged."""
+    if head and not log:
+        _refuse("verify: --head is for one session, name it")
+
+    def act() -> int:
+        if log:
+            return _at(
+                find(log, store),
+                lambda place: verify_session(place, head or None, repair=repair, as_json=json),
+            )
+        with open_store(store) as sessions:
+            return verify_all(sessions, repair=repair, as_json=json)
+
+    _leave(act)
+
+
+@app.command()
+def delete(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="Its id, or the beginning of it.")],
+    forks: Annotated[bool, typer.Option("--forks", help="And what was forked from it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    store: StoreOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Delete a session."""
+
+    def act() -> int:
+        with find_stored(session, store) as place:
+            return delete_session(place, forks=forks, sure=yes, as_json=json)
+
+    _leave(act)
 
 
 def _prompt(given: str) -> str:
@@ -146,3 +356,38 @@ def _prompt(given: str) -> str:
     if not text.strip():
         _refuse("the prompt is empty")
     return clean_text(text)
+
+
+def _view(as_json: bool) -> View:
+    return JsonView(raw_stdout()) if as_json else TextView(console(), live=True)
+
+
+def _choice(ctx: typer.Context, name: str, base_url: str) -> ModelChoice:
+    source = ctx.get_parameter_source("model")
+    return ModelChoice(name, preset=source is not None and source.name == "ENVIRONMENT", base_url=base_url)
+
+
+def _existing(session: str, store: str) -> Place | None:
+    """The session of that very name; None where it is to be begun."""
+    try:
+        sessions = open_store(store)
+    except LogError as error:
+        if error.details.get("kind") == "no_store":
+            return None
+        raise
+    if has_session(sessions, session):
+        return StoredSession(sessions, session)
+    sessions.close()
+    return None
+
+
+def _notice(opened: Begun, missing: str) -> str:
+    interrupted = (
+        "the last run was interrupted: what it left open is closed first" if opened.state.active else ""
+    )
+    return "\n".join([text for text in (interrupted, missing) if text])
+
+
+def _at(place: Place, act: Callable[[Place], int]) -> int:
+    with place:
+        return act(place)

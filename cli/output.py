@@ -1,6 +1,6 @@
 """Where output goes: stdout for what was asked for, one line on stderr for what went wrong.
 
-Read with: ``view.py``.
+Read with: ``view.py``, ``reporting.py``.
 """
 
 import os
@@ -8,6 +8,7 @@ import sys
 from io import TextIOWrapper
 from typing import BinaryIO, TextIO, cast
 
+import msgspec
 from rich.console import Console
 
 from .view import PlainConsole, printable
@@ -24,6 +25,13 @@ def console() -> Console:
 def raw_stdout() -> BinaryIO:
     """Stdout for bytes."""
     return cast(BinaryIO, (sys.stdout or _nowhere()).buffer)
+
+
+def write_json(value: object) -> None:
+    """One JSON object on a line of stdout, at once."""
+    out = raw_stdout()
+    out.write(msgspec.json.encode(value) + b"\n")
+    out.flush()
 
 
 def _nowhere() -> TextIO:

@@ -1,15 +1,13 @@
-"""``unspool run``, and what it shares with the demo: one run, shown as it happens and logged.
+"""One run, shown as it happens and logged: what ``run``, ``demo`` and ``resume`` share.
 
 Exit status: 0 the run stopped by itself, 1 it failed, 2 it could not begin, 130 interrupted, 141
 the reader of stdout left. However it ends, the log gets its end.
 
-Read with: ``view.py``, ``signals.py``, ``demo.py``.
+Read with: ``view.py``, ``signals.py``, ``beginning.py`` (how it comes about).
 """
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import anyio
@@ -17,12 +15,13 @@ import anyio
 from unspool.kernel.abort import Abort
 from unspool.kernel.config import AgentContext, LoopConfig
 from unspool.kernel.errors import LogError
+from unspool.kernel.hooks import Decisions
 from unspool.kernel.limits import Limits
-from unspool.kernel.loop import agent_loop
-from unspool.kernel.ports import ChatModel, Tool
+from unspool.kernel.loop import agent_loop, agent_loop_continue
+from unspool.kernel.ports import CallOptions, ChatModel, SystemBlock, Tool
 from unspool.kernel.state import AgentState
 from unspool.kernel.stream import EventStream
-from unspool.trajectory import JsonlLog
+from unspool.trajectory import JsonlLog, SessionHandle
 
 from .output import complain, stop_output
 from .signals import INTERRUPTED, PIPE_CLOSED, on_interrupt
@@ -39,34 +38,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """What is to be run."""
+    """What is to be run.
 
-    prompt: str
+    Without a ``prompt`` the session goes on from where it stands, with ``decisions`` where calls wait for them.
+    ``state`` is what the facts of ``log`` come to. ``notice`` is told before the run, ``ending`` after it.
+    """
+
+    prompt: str | None
     model: ChatModel
     tools: list[Tool]
-    log: JsonlLog
+    log: SessionHandle
     view: View
     notice: str = ""
-    system: str = DEFAULT_SYSTEM
+    ending: str = ""
+    system: str | Sequence[SystemBlock] = DEFAULT_SYSTEM
+    options: CallOptions = field(default_factory=CallOptions)
     limits: Limits = field(default_factory=Limits)
+    state: AgentState | None = None
+    decisions: Decisions | None = None
 
 
 def perform(job: Job) -> int:
     """Run a job to its end; the exit status. The log is closed."""
     return anyio.run(_Runner(job).run)
-
-
-def default_log_path(kind: str) -> str:
-    """A new file's path below ``.unspool/runs``, named by the time; that folder stays out of git."""
-    folder = os.path.join(".unspool", "runs")
-    try:
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(".unspool", ".gitignore"), "x", encoding="utf-8") as file:
-            file.write("*\n")
-    except OSError:
-        pass  # there already; or not writable, which opening the log will say
-    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    return os.path.join(folder, f"{now}-{kind}.jsonl")
 
 
 def open_log(path: str) -> JsonlLog:
@@ -92,12 +86,10 @@ class _Runner:
 
     async def run(self) -> int:
         job = self._job
-        config = LoopConfig(model=job.model, limits=job.limits, log=job.log, abort=self._abort)
-        context = AgentContext(tools=job.tools, system=job.system)
         try:
             with on_interrupt(self._interrupt):
                 self._tell(job.notice)
-                async with agent_loop(job.prompt, context, config) as events:
+                async with self._stream() as events:
                     await self._watch(events)
                 await job.log.aclose()
         except LogError as error:
@@ -105,8 +97,18 @@ class _Runner:
             return 1
         finally:
             job.log.close()
-            self._tell(f"trajectory: {job.log.path}")
+            self._tell(job.ending)
         return self._conclude(events.state)
+
+    def _stream(self) -> EventStream:
+        job = self._job
+        config = LoopConfig(
+            model=job.model, limits=job.limits, options=job.options, log=job.log, abort=self._abort
+        )
+        context = AgentContext(tools=job.tools, system=job.system, state=job.state)
+        if job.prompt is None:
+            return agent_loop_continue(context, config, job.decisions)
+        return agent_loop(job.prompt, context, config)
 
     async def _watch(self, events: EventStream) -> None:
         async for event in events:

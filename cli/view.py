@@ -94,7 +94,7 @@ class TextView:
             case MessageEnd():
                 self._message(event)
             case ToolExecStart():
-                self._line("→ ", f"{event.tool}({_arguments(event.args)})", style="cyan")
+                self._line("→ ", f"{event.tool}({show_arguments(event.args)})", style="cyan")
             case ToolExecEnd():
                 self._result(event)
             case TurnStart():
@@ -151,7 +151,7 @@ class TextView:
         self._line("← ", f"{event.tool} {event.outcome}, {_seconds(event.duration_s)}", style=style)
         lines = _content_text(event.content).splitlines()
         for line in lines[:_RESULT_LINES]:
-            self._line("  | ", _cut(line), style="dim")
+            self._line("  | ", cut_line(line), style="dim")
         if len(lines) > _RESULT_LINES:
             self._line("  | ", f"… {len(lines) - _RESULT_LINES} more lines", style="dim")
 
@@ -181,12 +181,12 @@ def printable(text: str) -> str:
     return text.translate(_HIDDEN)
 
 
-def _cut(line: str) -> str:
+def cut_line(line: str) -> str:
     return line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]}…"
 
 
-def _arguments(args: dict[str, Any]) -> str:
-    return _cut(", ".join([f"{key}={encode_text(value)}" for key, value in args.items()]))
+def show_arguments(args: dict[str, Any]) -> str:
+    return cut_line(", ".join([f"{key}={encode_text(value)}" for key, value in args.items()]))
 
 
 def _content_text(content: Iterable[Content]) -> str:

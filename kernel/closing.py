@@ -57,7 +57,7 @@ def end_execution(run: Run, execution: Execution, outcome: Outcome) -> None:
         outcome.content,
         outcome.details,
         run.clock.monotonic() - execution.started_at,
-        execution.abandoned,
+        execution.abandoned or outcome.abandoned,
     )
     decides = run.config.hooks.stop_after_tool
     failed = None

@@ -61,7 +61,8 @@ class AgentStart(_Fact, frozen=True, tag="agent_start"):
     ``previous_run`` is the run of this session that it follows; a session that was forked to ask again, or
     to ask something else, follows the run before the one that it replaces.
     ``tools``, ``options`` and ``system`` are hashes; ``blobs`` holds the contents that this
-    session has not stored yet. ``history`` are the messages the session begins with.
+    session has not stored yet. ``toolbox`` is the hash of all tools where some are not offered yet.
+    ``history`` are the messages the session begins with.
     """
 
     session: str = ""
@@ -73,6 +74,7 @@ class AgentStart(_Fact, frozen=True, tag="agent_start"):
     tools: str = ""
     options: str = ""
     system: str = ""
+    toolbox: str = ""
     blobs: dict[str, Any] = {}
     history: tuple[Stored, ...] = ()
 
@@ -165,7 +167,8 @@ class ModelResponse(_Fact, frozen=True, tag="model_response"):
     """A model call ended, whatever came of it; the only event whose usage folds into totals.
 
     ``error_kind`` is empty for a reply. ``attempt`` counts from 1 within the turn. ``purpose``:
-    reply, compaction, …; ``source``: model, hook.
+    reply, compaction, …; ``source``: model, hook. ``reply`` is what a call for another purpose answered:
+    it is not part of the transcript.
     """
 
     model: str = ""
@@ -179,6 +182,7 @@ class ModelResponse(_Fact, frozen=True, tag="model_response"):
     source: str = "model"
     response_id: str = ""
     message_id: str = ""
+    reply: Message | None = None
 
 
 class RetryEvent(_Fact, frozen=True, tag="retry"):

@@ -276,6 +276,7 @@ def _begin(run: Run, begin: Beginning, *, watched: bool) -> None:
             tools=request.tools_hash,
             options=request.options_hash,
             system=request.system_hash,
+            toolbox=request.toolbox_hash,
             blobs=request.blobs(run.state.blobs),
             history=tuple([recorder.store(message) for message in seeds]),
         )
@@ -318,10 +319,13 @@ def check_continue(state: AgentState | None, messages: Sequence[AgentMessage] = 
     """Refuse to go on from where nothing is to be done.
 
     Raises:
-        ContinueError: there is no message, or the last one is an answer and nothing is queued.
+        ContinueError: there is no message, or the last one is an answer and nothing is queued. After an
+            answer a run may still have died before its end: then the stop guard has not been asked yet.
     """
     if state is not None:
         if state.turn or state.prompts or state.steering or state.follow_ups or state.taken:
+            return
+        if state.active and state.tail:
             return
         tail = state.tail
     else:

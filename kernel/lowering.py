@@ -10,7 +10,7 @@ of each message; the seed covers system prompt, tools and options, which may cha
 Read with: ``sequence.py`` (the rules), ``projection.py`` (the caller).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -40,6 +40,14 @@ def _seen(message: Message) -> bytes:
 def _same(a: Message, b: Message) -> bool:
     """Whether a model sees the same: 1 and 1.0 are equal, but not the same text."""
     return a is b or (a == b and _seen(a) == _seen(b))
+
+
+def fingerprint_of(messages: Iterable[Message], seed: bytes) -> str:
+    """The fingerprint of a request whose messages are sent as they are."""
+    value = b""
+    for message in messages:
+        value = digest(value + digest(_seen(message)))
+    return digest(seed + value).hex()
 
 
 def same_prefix(a: Sequence[object], b: Sequence[object]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from .events import ContextProjected, Stored
-from .lowering import Lowering, digest, hash_of
+from .lowering import Lowering, digest, fingerprint_of, hash_of
 from .messages import AgentMessage, Message
 from .ports import (
     CallModel,
@@ -64,14 +64,20 @@ class RequestConfig:
     """System prompt, tools and options of the requests to come, with their hashes."""
 
     def __init__(
-        self, system: tuple[SystemBlock, ...], tools: tuple[ToolSpec, ...], options: CallOptions
+        self,
+        system: tuple[SystemBlock, ...],
+        tools: tuple[ToolSpec, ...],
+        options: CallOptions,
+        toolbox: tuple[ToolSpec, ...] = (),
     ) -> None:
         self.system = system
         self.tools = tools
         self.options = options
+        self.toolbox = toolbox  # all tools, where some are not offered yet
         self.system_hash = hash_of(system) if system else ""
         self.tools_hash = hash_of(tools) if tools else ""
         self.options_hash = hash_of(options)
+        self.toolbox_hash = hash_of(toolbox) if toolbox else ""
         self.seed = seed_of(self.system_hash, self.tools_hash, self.options_hash)
 
     def blobs(self, known: dict[str, Any]) -> dict[str, Any]:
@@ -80,9 +86,11 @@ class RequestConfig:
             self.options_hash in known
             and (not self.tools_hash or self.tools_hash in known)
             and (not self.system_hash or self.system_hash in known)
+            and (not self.toolbox_hash or self.toolbox_hash in known)
         ):
             return NO_BLOBS
         parts = {
+            self.toolbox_hash: self.toolbox,
             self.system_hash: self.system,
             self.tools_hash: self.tools,
             self.options_hash: self.options,
@@ -132,6 +140,28 @@ class Projector:
         )
         self._next = view
         return request, fact
+
+    def aside(self, recorder: Recorder, request: ModelRequest, purpose: str) -> ContextProjected:
+        """The fact that announces a call which a context strategy makes for a ``purpose`` of its own.
+
+        It leaves the projection as it is. The messages are sent as the strategy gave them.
+        """
+        config = RequestConfig(request.system, request.tools, request.options)
+        messages, state = Transcript[AgentMessage](request.messages), recorder.state
+        whole, last = self._references(recorder, messages, 0), state.projection
+        keep = shared_prefix(last.view, whole) if last is not None else 0
+        return ContextProjected(
+            base=last.seq if last is not None else 0,
+            keep=keep,
+            append=whole[keep:],
+            tools=config.tools_hash,
+            options=config.options_hash,
+            system=config.system_hash,
+            messages=len(messages),
+            fingerprint=fingerprint_of(request.messages, config.seed),
+            blobs=config.blobs(state.blobs),
+            purpose=purpose,
+        )
 
     def recorded(self, recorder: Recorder, fact: ContextProjected) -> None:
         """Remember that ``fact`` is now the base of the next projection."""

@@ -177,28 +177,34 @@ def _caller(run: Run) -> CallModel:
     """What strategies call models through: recorded and priced, never part of the transcript."""
 
     async def call_model(request: ModelRequest, purpose: str) -> Message:
+        if run.recorder.run not in (run, None):
+            raise ContinueError("context: the run of this strategy has ended")
+        run.record(run.projector.aside(run.recorder, request, purpose))
+        await run.seen()
+        await run.flush()
         started_at = run.clock.monotonic()
 
-        def respond(usage: Usage | None, stop_reason: str | None, kind: str) -> None:
+        def respond(reply: Message | None, kind: str) -> None:
             if run.recorder.run not in (run, None):
                 return  # a strategy that did not stop when the run ended
             run.record(
                 ModelResponse(
                     model=run.config.model.name,
-                    usage=usage or NO_USAGE,
-                    stop_reason=stop_reason or "",
+                    usage=(reply and reply.usage) or NO_USAGE,
+                    stop_reason=(reply and reply.stop_reason) or "",
                     error_kind=kind,
                     total_s=run.clock.monotonic() - started_at,
                     purpose=purpose,
+                    reply=reply,
                 )
             )
 
         try:
             reply = await generate(run.config.model, request)
         except ModelError as error:
-            respond(None, None, error.error_kind)
+            respond(None, error.error_kind)
             raise
-        respond(reply.usage, reply.stop_reason, "")
+        respond(reply, "")
         return reply
 
     return call_model

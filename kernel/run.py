@@ -25,7 +25,7 @@ from .ports import Clock
 from .projection import Projector, RequestConfig
 from .pull import pull
 from .recorder import Recorder
-from .spawn import Backend, Job
+from .spawn import Backend, Job, Waker
 from .state import AgentState
 from .steps import Step, next_step
 from .stream import Span
@@ -67,6 +67,7 @@ class Run:
         "record",
         "recorder",
         "request",
+        "shown",
         "span",
         "thread",
         "toolbox",
@@ -106,6 +107,7 @@ class Run:
         self.aborted = False
         self.away = False  # the consumer has been given an event and has not asked for the next
         self.cut: Cut | None = None
+        self.shown: Waker | None = None  # set when the consumer has seen everything
         self.unseen = 0  # characters of the unfinished answer that an abort dropped
         self.fresh_turn = False
         self.error: BaseException | None = None
@@ -182,6 +184,8 @@ class Run:
                 await self.wake.wait()
                 if self.outbox and not self.aborted:
                     await pull()
+                    if self.shown is not None:
+                        self.shown.set()
         finally:
             if iscoroutine(asked) and getcoroutinestate(asked) == CORO_CREATED:
                 asked.close()  # the task was stopped before its first step
@@ -191,6 +195,13 @@ class Run:
             job.cancel()
         elif ended[0] is not None:
             raise ended[0] if isinstance(ended[0], _PASSED_ON) else HookError(describe(ended[0]))
+
+    async def seen(self) -> None:
+        """Wait, in a task of the run, until the consumer has asked beyond everything recorded so far."""
+        while self.outbox:
+            self.shown = self.backend.waker()
+            self.wake.set()
+            await self.shown.wait()
 
     def next_step(self) -> Step:
         """What comes next."""

@@ -24,12 +24,13 @@ from .toolbox import ResolvedTool, is_safe
 
 
 class Outcome(NamedTuple):
-    """What a call came to."""
+    """What a call came to. A tool that gives one, as a replay does, has the last word."""
 
     outcome: str
     content: Blocks
     details: dict[str, Any]
     fatal: BaseException | None = None
+    abandoned: bool = False
 
 
 def _nothing() -> None:
@@ -265,6 +266,8 @@ class Execution:
         return self.spec.max_result_bytes or self._run.limits.result_bytes
 
     def _convert(self, result: object) -> Outcome:
+        if isinstance(result, Outcome):
+            return result
         try:
             content, details, is_error, replaced = to_content(result)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -80,8 +80,8 @@ class Preparation:
             refused = await validate(copy_json(self.execution.args), context)
         except Exception as error:  # noqa: BLE001 (a tool's own check is the tool's code: what it raises is an answer)
             return Refusal("invalid", self._run.config.texts.unchecked.format(problem=describe(error)))
-        if refused is None:
-            return None
+        if refused is None or isinstance(refused, Refusal):  # a replay has the kernel's own answer
+            return refused
         details = {} if refused.code is None else {"code": refused.code}
         return Refusal(
             "invalid", clean_text(self._run.config.texts.refused.format(message=refused.message)), details

@@ -40,7 +40,8 @@ def request_config(
     else:
         blocks = tuple(system)
     blocks = tuple([replace(block, text=clean_text(block.text)) for block in blocks])
-    return RequestConfig(blocks, offered, options)
+    held_back = len(offered) < len(toolbox.specs) and config.model.supports_tools
+    return RequestConfig(blocks, offered, options, toolbox.specs if held_back else ())
 
 
 def start_turn(run: Run) -> None:

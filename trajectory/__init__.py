@@ -4,6 +4,7 @@ if __name__ != "unspool.trajectory":
     raise ImportError("trajectory/ is not a top-level package: import unspool.trajectory")
 
 from .blobs import FolderBlobs
+from .conformance import check_log
 from .damage import Damage, DamageKind
 from .durability import BUFFERED, EACH_FLUSH, Durability, group
 from .forking import fork_log
@@ -13,7 +14,10 @@ from .jsonl import JsonlLog
 from .jsonl_sessions import JsonlSessions
 from .loading import follow, iter_facts, iter_records, load, load_records
 from .memory import MemoryLog
+from .points import before_message, before_run
+from .runs import RunInfo, runs
 from .sessions import SessionHandle, SessionInfo, Sessions
+from .settings import RecordedSettings, recorded_settings
 from .sqlite import SqliteLog
 from .sqlite_sessions import SqliteSessions
 from .verify import Report, Salvaged, salvage, verify
@@ -31,13 +35,18 @@ __all__ = [
     "JsonlSessions",
     "MemoryLog",
     "Parent",
+    "RecordedSettings",
     "Report",
+    "RunInfo",
     "Salvaged",
     "SessionHandle",
     "SessionInfo",
     "Sessions",
     "SqliteLog",
     "SqliteSessions",
+    "before_message",
+    "before_run",
+    "check_log",
     "follow",
     "fork_log",
     "group",
@@ -45,6 +54,8 @@ __all__ = [
     "iter_records",
     "load",
     "load_records",
+    "recorded_settings",
+    "runs",
     "salvage",
     "verify",
 ]

@@ -8,6 +8,8 @@ begins like a reference gets an underscore more (``{"$blob_":``), and loses it a
 Read with: ``record.py``, ``unspool.kernel.ports`` (``BlobStore``).
 """
 
+import contextlib
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -22,8 +24,10 @@ THRESHOLD: Final = 16_384  # bytes of a string, as JSON, that is stored apart
 _OPEN: Final = b'{"$blob'
 _ESCAPED: Final = re.compile(rb'\{"\$blob(_*)":')
 _REFERENCE: Final = re.compile(rb'\{"\$blob(_*)":(?:"([0-9a-f]{64})","bytes":(\d+)\})?')
+_COLON: Final = re.compile(rb"\s*:")
 _encode = msgspec.json.Encoder().encode
 _decode_text = msgspec.json.Decoder(str).decode
+_numbers = itertools.count()  # of temporary files, for all threads of the process
 
 
 def digest_of(data: bytes) -> str:
@@ -41,12 +45,11 @@ def detach(body: bytes, put: Callable[[bytes], str], threshold: int = THRESHOLD)
     done = 0
     for start, end in _strings(body):
         token = body[start:end]
-        if len(token) <= threshold or body[end : end + 1] == b":":  # a key stays
+        if len(token) <= threshold or _COLON.match(body, end):  # a key stays
             continue
-        text = _decode_text(token)
-        if _encode(text) != token:
-            continue  # written by somebody else, in another way: it must come back as it was
-        data = text.encode()
+        data = _content(token)
+        if data is None:
+            continue
         reference = b'{"$blob":"%s","bytes":%d}' % (put(data).encode(), len(data))
         parts += [body[done:start], reference]
         done = end
@@ -66,9 +69,16 @@ def attach(body: bytes, get: Callable[[str], bytes]) -> bytes:
             return b'{"$blob' + underscores[:-1] + match.group(0)[len(_OPEN) + len(underscores) :]
         if digest is None:
             return match.group(0)
-        return _encode(get(digest.decode()).decode())
+        return _encode(_text_of(digest.decode(), get))
 
     return _REFERENCE.sub(restore, body)
+
+
+def _text_of(digest: str, get: Callable[[str], bytes]) -> str:
+    try:
+        return get(digest).decode()
+    except UnicodeDecodeError as error:
+        raise LogError("log: a blob is no text", kind="changed_blob", blob=digest) from error
 
 
 def references(body: bytes) -> list[tuple[str, int]]:
@@ -80,6 +90,15 @@ def references(body: bytes) -> list[tuple[str, int]]:
         for match in _REFERENCE.finditer(body)
         if not match.group(1) and match.group(2)
     ]
+
+
+def _content(token: bytes) -> bytes | None:
+    """What a string of JSON says; None where it would not come back as it was written."""
+    try:
+        text = _decode_text(token)
+        return text.encode() if _encode(text) == token else None
+    except (msgspec.DecodeError, UnicodeError):
+        return None  # a later version's business
 
 
 def _strings(body: bytes) -> Iterator[tuple[int, int]]:
@@ -110,25 +129,27 @@ class FolderBlobs:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._unsynced: list[str] = []
-        self._counter = 0
+        self._unsynced: set[str] = set()
 
     def path_of(self, digest: str) -> str:
         """The file of a blob, whether it is there or not."""
         return os.path.join(self.folder, digest[:2], digest)
 
     def put(self, data: bytes, /) -> str:
-        """Store ``data``; what is stored already is left alone.
+        """Store ``data``; what is stored already, and whole, is left alone.
 
         Raises:
             LogError: it cannot be written.
         """
         digest = digest_of(data)
         path = self.path_of(digest)
-        if os.path.exists(path) and os.path.getsize(path) == len(data):
-            return digest
-        self._counter += 1
-        temporary = f"{path}.{os.getpid()}-{self._counter}.part"
+        if not _holds(path, data):
+            self._write(path, data)
+        self._unsynced.add(path)  # whoever wrote it may have died before the disk had it
+        return digest
+
+    def _write(self, path: str, data: bytes) -> None:
+        temporary = f"{path}.{os.getpid()}-{next(_numbers)}.part"
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
@@ -141,8 +162,6 @@ class FolderBlobs:
                 raise
         except OSError as error:
             raise LogError("log: a blob cannot be written", path=path, reason=error.strerror) from error
-        self._unsynced.append(path)
-        return digest
 
     def get(self, digest: str, /) -> bytes:
         """What is stored under ``digest``.
@@ -166,20 +185,37 @@ class FolderBlobs:
         Raises:
             OSError: the disk failed.
         """
-        paths, self._unsynced = self._unsynced, []
-        for path in paths:
+        folders = {self.folder, os.path.dirname(self.folder) or "."}
+        paths = self._unsynced
+        if not paths:
+            return
+        while paths:  # others may put more meanwhile
+            path = paths.pop()
             sync_path(path)
-        for folder in {os.path.dirname(path) for path in paths}:
+            folders.add(os.path.dirname(path))
+        for folder in folders:
             sync_path(folder)
 
     def clean(self) -> None:
-        """Remove what a writer that died has left half written; for the one writer there is."""
+        """Remove what a writer that died has left half written; for the one writer there is.
+
+        What cannot be removed stays: it is in nobody's way.
+        """
         if not os.path.isdir(self.folder):
             return
         for folder, _, names in os.walk(self.folder):
             for name in names:
                 if name.endswith(".part"):
-                    os.unlink(os.path.join(folder, name))
+                    with contextlib.suppress(OSError):
+                        os.unlink(os.path.join(folder, name))
+
+
+def _holds(path: str, data: bytes) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read() == data
+    except OSError:
+        return False
 
 
 def sync_path(path: str) -> None:

@@ -7,7 +7,7 @@ from one that was put in its place.
 Read with: ``verify.py`` (the callers), ``record.py``.
 """
 
-import itertools
+import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -64,7 +64,7 @@ class Place(NamedTuple):
     offset: int = 0
 
 
-_START: Final = b'{"'
+_SEAL_END: Final = re.compile(rb'","sum":"[0-9A-Za-z+/]{8}"}')
 
 
 class Inspector:
@@ -75,14 +75,15 @@ class Inspector:
         self.whole = 0  # records that are there and whole, each counted once
         self.seq = -1  # the highest number seen; -1 as long as nobody knows where the log begins
         self.hash = b""  # of that record
+        self._first = 0  # the number that the log continues
         self._hashes: dict[int, bytes] = {}
         self._missing: dict[int, Place] = {}
         self._unknown: list[int] = []  # places in ``damage`` of changed records whose number is not known yet
 
     def begin(self, seq: int, hashed: bytes) -> None:
         """The log continues the record of number ``seq`` with that hash."""
-        self.seq, self.hash = seq, hashed
-        self._hashes[seq] = hashed
+        self._first = self.seq = seq
+        self._hashes[seq] = self.hash = hashed
 
     def look(self, raw: bytes, place: Place) -> Iterator[Found]:
         """Look at what is stored at ``place``; gives the whole records found there, as a rule one."""
@@ -94,12 +95,14 @@ class Inspector:
             return
         self._unknown.append(len(self.damage))
         self._note("changed", "the record is not what was written", place)
-        for line in _inside(raw):
-            hashed = hash_of_record(line)
-            if hashed is not None:
-                found = self._accept(Found(_seq_of(line), hashed, line), place)
-                if found is not None:
-                    yield found
+        yield from self.search(raw, place)
+
+    def search(self, raw: bytes, place: Place) -> Iterator[Found]:
+        """The whole records in what is stored at ``place``, whatever else is wrong with it."""
+        for line, hashed in records_in(raw):
+            found = self._accept(Found(_seq_of(line), hashed, line), place)
+            if found is not None:
+                yield found
 
     def _accept(self, found: Found, place: Place) -> Found | None:
         seq, hashed, line = found
@@ -110,9 +113,11 @@ class Inspector:
                 kind, "the record is there twice" if same else "two records have this number", place, seq
             )
             return None
+        if seq <= self._first:
+            self._note("moved", "the record is none of the facts of this log", place, seq)
+            return None
         if seq <= self.seq:
-            if self._missing.pop(seq, None) is None:
-                return None  # before the first record of this log, or in the place of a changed one
+            self._missing.pop(seq, None)
             self._note("moved", "the record stands at another place than it was written", place, seq)
         else:
             self._skip(seq, place)
@@ -126,6 +131,8 @@ class Inspector:
 
     def _skip(self, seq: int, place: Place) -> None:
         """Account for the numbers between the last record and number ``seq``."""
+        if seq == self.seq + 1 and not self._unknown:
+            return
         gap = range(self.seq + 1, seq) if self.seq >= 0 else range(0)
         unknown, self._unknown = self._unknown, []
         if len(unknown) <= len(gap):
@@ -151,23 +158,20 @@ def _seq_of(line: bytes) -> int:
     """The number of a whole record; 0 for one that is no fact, a header for instance."""
     try:
         return peek(line).seq
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return 0
 
 
-def _inside(raw: bytes) -> Iterator[bytes]:
-    """What may be whole records inside a damaged line: after zeros, or where a line's end was lost."""
-    start = raw.find(_START)
-    cuts = [start] if start > 0 else []
-    while (end := raw.find(b'"}', start + 1 if start >= 0 else 0)) >= 0:
-        start = end
-        following = raw.find(_START, end + 2)
-        if 0 <= following <= end + 3:
-            cuts += [end + 2, following]
-    bounds = [0, *cuts, len(raw)]
-    for first, last in itertools.pairwise(bounds):
-        if raw[first : first + 2] == _START:
-            yield raw[first:last]
+def records_in(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The whole records inside a damaged line, with their hashes: beside zeros, or where a line's end was lost."""
+    done = 0
+    for seal in _SEAL_END.finditer(raw):
+        end = seal.end()
+        start = raw.find(b'{"', raw.rfind(b"\0", done, end) + 1 or done, end)
+        done = end
+        hashed = hash_of_record(raw[start:end]) if start >= 0 else None
+        if hashed is not None:
+            yield raw[start:end], hashed
 
 
 def _ranges(missing: dict[int, Place]) -> Iterator[tuple[int, int, Place]]:

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Literal
+from weakref import WeakMethod
 
 from anyio import to_thread
 from msgspec import Struct
@@ -51,6 +52,18 @@ def group(facts: int = 16, ms: float = 5.0) -> Durability:
     if facts < 1 or ms <= 0:
         raise ValueError(f"group: at least one fact and more than 0 ms (facts={facts}, ms={ms})")
     return Durability("group", facts, ms / 1000)
+
+
+def forgetful(method: Callable[[], None]) -> Callable[[], None]:
+    """``method``, without keeping its object alive: a log that nobody knows any more is closed at once."""
+    reference = WeakMethod(method)
+
+    def call() -> None:
+        alive = reference()
+        if alive is not None:
+            alive()
+
+    return call
 
 
 class Syncer:
@@ -153,6 +166,6 @@ class Syncer:
         with self._wake:
             self._closed = True
             self._wake.notify()
-        if self._thread is not None:
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
             self._thread = None

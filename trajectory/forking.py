@@ -7,7 +7,7 @@ Read with: ``jsonl_reading.py`` (how a fork is read), ``jsonl_sessions.py``.
 
 import os
 import time
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,8 @@ from .jsonl_reading import parent_path
 from .lines import LogPath
 from .record import Peek, hash_of_record, peek
 
-_STEP = 4096  # bytes looked at around a place
+ANCESTORS: Final = 10_000  # forks of forks that are followed, so that a circle ends
+_STEP: Final = 4096  # bytes looked at around a place
 
 
 class Stored(NamedTuple):
@@ -38,37 +39,44 @@ def fork_log(
     session: str = "",
     namespace: str = "",
     sender: str = "",
+    redacted: bool = False,
 ) -> Header:
     """Make the log ``target``, which begins with the facts of ``path`` up to number ``at`` (all, if None).
+
+    It is ``redacted`` where the log that it begins with is.
 
     Raises:
         LogError: ``path`` cannot be read or has no such fact, ``target`` is there already or cannot be written.
     """
     source, place = os.fspath(path), os.fspath(target)
-    parent = _parent(source, place, at)
+    parent, patterns = _parent(source, place, at)
     about: About = {"namespace": namespace, "sender": sender, "parent": parent}
-    header = make_header(session or os.urandom(16).hex(), time.time(), **about)
+    header = make_header(session or os.urandom(16).hex(), time.time(), redacted=redacted or patterns, **about)
     line, _ = seal_header(header)
     try:
         os.makedirs(os.path.dirname(place) or ".", exist_ok=True)
         fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         with os.fdopen(fd, "wb") as file:
             file.write(line + b"\n")
+    except FileExistsError as error:
+        raise LogError("log: there is such a file already", kind="exists", path=place) from error
     except OSError as error:
         raise LogError("log: cannot be made", path=place, reason=error.strerror) from error
     return header
 
 
-def _parent(source: str, target: str, at: int | None) -> Parent:
-    """The record to fork at, in the file that holds it itself."""
-    while True:
+def _parent(source: str, target: str, at: int | None) -> tuple[Parent, bool]:
+    """The record to fork at, in the file that holds it itself; whether that is redacted."""
+    for _ in range(ANCESTORS):
         header, hashed, last = _ends(source)
         begins = header.parent.seq if header.parent else 0
         at = (last.seq if last else begins) if at is None else at
         if header.parent is None or at > begins:
             break
         source = parent_path(header, source)
-    if at > 0:
+    else:
+        raise LogError("log: forks go round in a circle", kind="missing_parent", path=source)
+    if at != 0:
         found = last if last is not None and last.seq == at else find_record(source, at)
         if found is None:
             raise LogError(
@@ -79,12 +87,8 @@ def _parent(source: str, target: str, at: int | None) -> Parent:
         if sealed is None:
             raise LogError("log: damaged record", kind="changed", path=source, seq=at, offset=found.offset)
         hashed = sealed
-    return Parent(
-        session=header.session,
-        seq=at,
-        hash=hashed.decode(),
-        path=os.path.relpath(source, os.path.dirname(target) or "."),
-    )
+    path = os.path.relpath(source, os.path.dirname(target) or ".")
+    return Parent(session=header.session, seq=at, hash=hashed.decode(), path=path), header.redacted
 
 
 def _ends(path: str) -> tuple[Header, bytes, Stored | None]:

@@ -77,8 +77,15 @@ def make_header(session: str, created: float, *, redacted: bool = False, **about
 
 
 def seal_header(header: Header) -> Sealed:
-    """The header as the first record of its log."""
-    body = _encode({"unspool": header.unspool, "format": header.format, **msgspec.to_builtins(header)})
+    """The header as the first record of its log.
+
+    Raises:
+        LogError: a text in it is none that can be stored.
+    """
+    try:
+        body = _encode({"unspool": header.unspool, "format": header.format, **msgspec.to_builtins(header)})
+    except UnicodeEncodeError as error:
+        raise LogError("log: the header cannot be stored", reason=str(error)) from error
     return seal(body, header.parent.hash.encode() if header.parent else NO_HASH)
 
 

@@ -24,7 +24,7 @@ from unspool.kernel.events import Fact, Signal
 from unspool.kernel.state import AgentState, fold
 
 from .blobs import THRESHOLD, detach, sync_path
-from .durability import BUFFERED, Durability, Syncer
+from .durability import BUFFERED, Durability, Syncer, forgetful
 from .head import Head
 from .header import About, make_header, seal_header
 from .jsonl_reading import LogReader, blobs_of
@@ -33,7 +33,7 @@ from .lines import LogPath
 from .loading import facts_of, iter_facts, iter_records, read
 from .record import seal
 from .redaction import Redaction
-from .strict import check_fact
+from .strict import SIGNALS, encode
 from .tails import Tails
 
 _FLAGS: Final = (
@@ -77,7 +77,7 @@ class JsonlLog:
         self._codec = codec or Codec()
         self._lock = Lock()
         self._sync_lock = Lock()  # held while the disk is waited for, so that appends go on
-        self._syncer = Syncer(durability, self._sync)
+        self._syncer = Syncer(durability, forgetful(self._sync))
         self._tails = Tails()
         self._size = 0
         self._broken = ""
@@ -114,6 +114,7 @@ class JsonlLog:
             self._begin()
 
     def _begin(self) -> None:
+        self.seq = self.header.parent.seq if self.header.parent else 0
         line, self._hash = seal_header(self.header)
         self._write(line + b"\n")
         if self._syncer.active:
@@ -137,15 +138,19 @@ class JsonlLog:
         Raises:
             LogError: it is not the next fact, JSON would change it, or the file refused it.
         """
+        if type(fact) in SIGNALS:
+            return
         try:
-            check_fact(fact)  # type: ignore[arg-type]  # a signal has no rule
-            body = self._codec.encode(fact)
+            body = encode(self._codec, fact)  # type: ignore[arg-type]  # a signal was sent away
         except (CodecError, ArithmeticError) as error:
             raise self._error("log: the fact cannot be stored", reason=str(error)) from error
         with self._lock:
-            if fact.seq != self.seq + 1 or b"\n" in body:
-                self._refuse(fact)
-                return
+            if fact.seq != self.seq + 1:
+                raise self._error(
+                    "log: not the next fact of this session", seq=fact.seq, expected=self.seq + 1
+                )
+            if b"\n" in body:
+                raise self._error("log: the fact's bytes hold a line end", seq=fact.seq)
             if self._redaction:
                 body = self._redaction.apply(body)
             if len(body) > THRESHOLD or b'{"$blob' in body:
@@ -157,13 +162,6 @@ class JsonlLog:
             self._syncer.noted()
         if self._tails:
             self._tails.wake()
-
-    def _refuse(self, fact: Fact | Signal) -> None:
-        if isinstance(fact, Signal):
-            return
-        if fact.seq == self.seq + 1:
-            raise self._error("log: the fact's bytes hold a line end", seq=fact.seq)
-        raise self._error("log: not the next fact of this session", seq=fact.seq, expected=self.seq + 1)
 
     def _write(self, line: bytes) -> None:
         if self._broken or self._fd < 0:

@@ -30,11 +30,14 @@ def blobs_of(path: str) -> FolderBlobs:
 
 
 class StoredLine(NamedTuple):
-    """A record whose seal, number and place in the chain are right, and where its blobs are."""
+    """A record whose seal, number and place in the chain are right, and where it and its blobs are."""
 
     seq: int
     line: bytes
     blobs: FolderBlobs
+    path: str
+    number: int  # of the line
+    offset: int
 
 
 class FileReader:
@@ -96,7 +99,7 @@ class FileReader:
             raise self._fault(line, "log: damaged record", kind="changed", reason="its checksum does not fit")
         try:
             seq = peek(raw).seq
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._fault(line, "log: damaged record", kind="undecodable", reason=str(error)) from error
         if seq != self.seq + 1:
             raise self._fault(
@@ -105,7 +108,7 @@ class FileReader:
         if prev_of(raw) != self.hash:
             raise self._fault(line, "log: a record before this one was replaced", kind="chain", seq=seq)
         self.seq, self.hash = seq, hashed
-        return StoredLine(seq, raw, self.blobs)
+        return StoredLine(seq, raw, self.blobs, self.path, line.number, line.offset)
 
     def torn(self) -> bytes:
         """What an interrupted write left after the last complete line.

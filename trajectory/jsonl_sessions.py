@@ -6,11 +6,13 @@ Read with: ``sessions.py`` (what each method is for), ``jsonl.py``, ``forking.py
 import mmap
 import os
 import shutil
+import sys
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import Any, Final, Self
 
-import msgspec
+from msgspec.structs import replace
 
 from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import LogError
@@ -18,26 +20,33 @@ from unspool.kernel.events import Fact
 
 from . import loading
 from .durability import BUFFERED, Durability
-from .forking import fork_log, last_record
+from .forking import ANCESTORS, fork_log, last_record
 from .head import Head
 from .header import Header, read_header
 from .jsonl import JsonlLog
-from .jsonl_reading import blobs_of
+from .jsonl_reading import blobs_of, parent_path
 from .lease import take_lease
 from .lines import LogPath
-from .sessions import Infos, Names, SessionInfo, append_about, check_id, in_order, is_below, new_id
+from .loading import decode_line
+from .sessions import (
+    Infos,
+    Names,
+    SessionInfo,
+    about,
+    append_about,
+    begun,
+    check_id,
+    exists,
+    has_forks,
+    in_order,
+    is_below,
+    name_new,
+    new_id,
+)
 from .verify import Report, Salvaged, salvage, verify
 
 _SUFFIX: Final = ".jsonl"
 _CHANGED: Final = b'\n{"type":"session_changed"'
-
-
-class _About(msgspec.Struct):
-    title: str | None = None
-    metadata: dict[str, Any] | None = None
-
-
-_about = msgspec.json.Decoder(_About).decode
 
 
 class JsonlSessions:
@@ -80,10 +89,9 @@ class JsonlSessions:
         session = session or new_id()
         path = self._file(session)
         if os.path.exists(path) and os.path.getsize(path):
-            raise LogError("log: there is such a session already", kind="exists", path=path, session=session)
+            raise exists(session, path)
         log = self._log(path, session, namespace=namespace, sender=sender)
-        append_about(log, title or None, metadata, time.time())
-        return log
+        return name_new(self, log, title, metadata, time.time())
 
     def open(self, session: str) -> JsonlLog:
         """See ``Sessions.open``."""
@@ -99,7 +107,7 @@ class JsonlSessions:
         self, *, namespace: str | None = None, sender: str | None = None, limit: int | None = None
     ) -> Infos:
         """See ``Sessions.list``."""
-        infos = [_info(path) for path in self._paths()]
+        infos = [self._info(path) for path in self._paths()]
         wanted = [
             info
             for info in infos
@@ -110,13 +118,31 @@ class JsonlSessions:
     def _paths(self) -> Names:
         if not os.path.isdir(self.path):
             return []
-        return [
-            entry.path for entry in os.scandir(self.path) if entry.name.endswith(_SUFFIX) and entry.is_file()
-        ]
+        with os.scandir(self.path) as entries:
+            return [entry.path for entry in entries if entry.name.endswith(_SUFFIX) and entry.is_file()]
 
     def info(self, session: str) -> SessionInfo:
         """See ``Sessions.info``."""
-        return _info(self._existing(session))
+        return self._info(self._existing(session))
+
+    def _info(self, path: str) -> SessionInfo:
+        """What the ends of a file say of its session."""
+        session = os.path.basename(path).removesuffix(_SUFFIX)
+        info = SessionInfo(session=session, path=path)
+        try:
+            with open(path, "rb") as file:
+                first = file.readline()
+                header, _ = read_header(first.rstrip(b"\n"), path=path)
+                info = begun(session, path, header)
+                last = last_record(file, len(first))
+                if last is not None:
+                    info = replace(info, facts=last.seq, updated=last.time)
+            title, metadata = about(_changes(path, header, self._codec or Codec()))
+        except OSError as error:
+            return replace(info, problem=error.strerror or str(error))
+        except LogError as error:
+            return replace(info, problem=str(error))
+        return replace(info, title=title, metadata=metadata)
 
     def facts(self, session: str) -> Iterator[Fact]:
         """See ``Sessions.facts``."""
@@ -135,7 +161,10 @@ class JsonlSessions:
         to = to or new_id()
         source, target = self._existing(session), self._file(to)
         header = _header(source)
-        fork_log(source, target, at, session=to, namespace=header.namespace, sender=header.sender)
+        fork_log(
+            source, target, at, session=to, namespace=header.namespace, sender=header.sender,
+            redacted=bool(self._redact),
+        )  # fmt: skip
         return to
 
     def annotate(
@@ -147,25 +176,23 @@ class JsonlSessions:
 
     def delete(self, session: str, *, forks: bool = False) -> Names:
         """See ``Sessions.delete``."""
-        path = self._existing(session)
-        children = [
-            info.session for info in self.list() if info.parent is not None and info.parent.session == session
-        ]
-        if children and not forks:
-            raise LogError(
-                "log: forks share the facts of this session",
-                kind="has_forks",
-                session=session,
-                forks=children,
-            )
-        gone = [other for child in children for other in self.delete(child, forks=True)]
-        with self._lease(path):
-            os.unlink(path)
-            shutil.rmtree(blobs_of(path).folder, ignore_errors=True)
-        return [*gone, session]
-
-    def _lease(self, path: str) -> "_Lease":
-        return _Lease(path)
+        self._existing(session)
+        children: dict[str, Names] = {}
+        for info in self.list():
+            if info.parent is not None:
+                children.setdefault(info.parent.session, []).append(info.session)
+        if session in children and not forks:
+            raise has_forks(session, children[session])
+        family = [session]
+        for name in family:  # which grows meanwhile
+            family += [child for child in children.get(name, ()) if child not in family]
+        paths = [self._file(name) for name in reversed(family)]
+        with ExitStack() as leases:
+            for path in paths:
+                leases.enter_context(_Lease(path))
+            for path in paths:
+                _remove(path)
+        return family[::-1]
 
     def verify(self, session: str, *, head: Head | str | None = None, repair: bool = False) -> Report:
         """See ``Sessions.verify``."""
@@ -189,7 +216,10 @@ class _Lease:
     """The right to write a log that may be damaged: to delete it."""
 
     def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_RDWR)
+        try:
+            self._fd = os.open(path, os.O_RDWR)
+        except OSError as error:
+            raise LogError("log: cannot be opened", path=path, reason=error.strerror) from error
         try:
             take_lease(self._fd, path)
         except BaseException:
@@ -203,48 +233,40 @@ class _Lease:
         os.close(self._fd)
 
 
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError as error:
+        raise LogError("log: cannot be deleted", path=path, reason=error.strerror) from error
+    shutil.rmtree(blobs_of(path).folder, ignore_errors=True)
+
+
 def _header(path: str) -> Header:
-    with open(path, "rb") as file:
-        return read_header(file.readline().rstrip(b"\n"), path=path)[0]
-
-
-def _info(path: str) -> SessionInfo:
-    """What the ends of a file say of its session."""
-    session = os.path.basename(path).removesuffix(_SUFFIX)
     try:
         with open(path, "rb") as file:
-            first = file.readline()
-            header, _ = read_header(first.rstrip(b"\n"), path=path)
-            last = last_record(file, len(first))
-            about = _last_about(file)
-    except (OSError, LogError) as error:
-        return SessionInfo(session=session, path=path, problem=str(error))
-    parent = header.parent
-    return SessionInfo(
-        session=session,
-        title=about.title or "",
-        metadata=about.metadata or {},
-        namespace=header.namespace,
-        sender=header.sender,
-        created=header.created,
-        updated=last.time if last else header.created,
-        facts=last.seq if last else (parent.seq if parent else 0),
-        parent=parent,
-        path=path,
-    )
+            return read_header(file.readline().rstrip(b"\n"), path=path)[0]
+    except OSError as error:
+        raise LogError("log: cannot be read", path=path, reason=error.strerror) from error
 
 
-def _last_about(file: Any) -> _About:
-    """What people last called the session; a title and metadata may come from different facts."""
-    title: str | None = None
-    metadata: dict[str, Any] | None = None
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        place = data.rfind(_CHANGED)
-        while place >= 0 and (title is None or metadata is None):
-            end = data.find(b"\n", place + 1)
-            if end >= 0:
-                found = _about(data[place + 1 : end])
-                title = found.title if title is None else title
-                metadata = found.metadata if metadata is None else metadata
-            place = data.rfind(_CHANGED, 0, place)
-    return _About(title, metadata)
+def _changes(path: str, header: Header, codec: Codec) -> Iterator[Fact]:
+    """What people called a session, those it was forked from included, the newest first."""
+    last = sys.maxsize
+    for _ in range(ANCESTORS):
+        yield from _changes_in(path, last, codec)
+        if header.parent is None:
+            return
+        last, path = min(last, header.parent.seq), parent_path(header, path)
+        header = _header(path)
+
+
+def _changes_in(path: str, last: int, codec: Codec) -> Iterator[Fact]:
+    """Those of one file, of facts up to number ``last``."""
+    get = blobs_of(path).get
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        end = data.rfind(b"\n")  # what follows is torn
+        while (place := data.rfind(_CHANGED, 0, end)) >= 0:
+            line, end = data[place + 1 : data.find(b"\n", place + 1)], place
+            fact = decode_line(line, get, codec, 0, path)
+            if fact.seq <= last:
+                yield fact

@@ -14,15 +14,17 @@ from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, UnknownFact
 
 from .blobs import attach
-from .jsonl_reading import LogReader
+from .jsonl_reading import LogReader, StoredLine
 from .lines import LogPath
 from .record import body_of
 
 T = TypeVar("T")
 
 
-def decode_line(line: bytes, get: Callable[[str], bytes], codec: Codec, seq: int, path: str) -> Fact:
-    """The fact of a stored record; ``get`` gives the blobs it refers to.
+def decode_line(
+    line: bytes, get: Callable[[str], bytes], codec: Codec, seq: int, path: str, /, **place: int
+) -> Fact:
+    """The fact of a stored record; ``get`` gives the blobs it refers to. ``place`` is for the errors.
 
     Raises:
         LogError: it does not fit its type, or a blob is missing or changed.
@@ -33,19 +35,23 @@ def decode_line(line: bytes, get: Callable[[str], bytes], codec: Codec, seq: int
         if type(fact) is UnknownFact:
             return codec.decode(body_of(whole))  # it keeps its bytes, without the seal
         return fact
-    except CodecError as error:
-        raise LogError(
-            "log: damaged record", kind="undecodable", path=path, seq=seq, reason=str(error)
-        ) from error
+    except (CodecError, RecursionError) as error:
+        details = {"path": path, **place, "seq": seq, "reason": str(error)}
+        raise LogError("log: damaged record", kind="undecodable", **details) from error
     except LogError as error:
-        raise LogError(str(error.args[0]), **{**error.details, "seq": seq}) from error
+        raise LogError(str(error.args[0]), **error.details, **place, seq=seq) from error
+
+
+def _fact_of(stored: StoredLine, codec: Codec) -> Fact:
+    seq, line, blobs, path, number, offset = stored
+    return decode_line(line, blobs.get, codec, seq, path, line=number, offset=offset)
 
 
 def facts_of(reader: LogReader, codec: Codec, start: int = 0) -> Iterator[Fact]:
     """The facts after number ``start`` that ``reader`` has available."""
-    for seq, line, blobs in reader.available():
-        if seq > start:
-            yield decode_line(line, blobs.get, codec, seq, reader.path)
+    for stored in reader.available():
+        if stored.seq > start:
+            yield _fact_of(stored, codec)
 
 
 def _to_end(path: LogPath, items: Callable[[LogReader], Iterable[T]]) -> Iterator[T]:
@@ -69,9 +75,9 @@ def iter_records(path: LogPath, codec: Codec | None = None) -> Iterator[Record]:
     known = codec or Codec()
 
     def records(reader: LogReader) -> Iterator[Record]:
-        for seq, line, blobs in reader.available():
-            fact = decode_line(line, blobs.get, known, seq, reader.path)
-            yield Record(fact, attach(body_of(line), blobs.get))
+        for stored in reader.available():
+            fact = _fact_of(stored, known)
+            yield Record(fact, attach(body_of(stored.line), stored.blobs.get))
 
     return _to_end(path, records)
 

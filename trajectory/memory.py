@@ -5,10 +5,11 @@ Read with: ``tails.py``, ``unspool.kernel.recorder`` (``SessionLog``).
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from threading import Lock
 
 from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import LogError
-from unspool.kernel.events import Fact
+from unspool.kernel.events import Fact, Signal
 from unspool.kernel.state import AgentState, fold
 
 from .tails import Tails
@@ -24,18 +25,28 @@ class MemoryLog:
         self.facts: list[Fact] = list(facts)
         self.session = session or os.urandom(16).hex()
         self._closed = False
+        self._lock = Lock()
         self._tails = Tails()
 
-    def append(self, fact: Fact, /) -> None:
-        """Keep ``fact``. An empty log takes any as its first: that of a session that others began.
+    def append(self, fact: Fact | Signal, /) -> None:
+        """Keep ``fact``; from any thread. Signals are not kept.
+
+        An empty log takes any fact as its first: that of a session that others began.
 
         Raises:
-            LogError: it is not the next fact.
+            LogError: it is not the next fact, or the log is closed.
         """
-        if self.facts and fact.seq != self.facts[-1].seq + 1:
-            last = self.facts[-1].seq
-            raise LogError("log: not the next fact; a log belongs to one session", seq=fact.seq, last=last)
-        self.facts.append(fact)
+        if isinstance(fact, Signal):
+            return
+        with self._lock:
+            if self._closed:
+                raise LogError("log: closed")
+            if self.facts and fact.seq != self.facts[-1].seq + 1:
+                last = self.facts[-1].seq
+                raise LogError(
+                    "log: not the next fact; a log belongs to one session", seq=fact.seq, last=last
+                )
+            self.facts.append(fact)
         if self._tails:
             self._tails.wake()
 
@@ -76,6 +87,6 @@ class MemoryLog:
             self._tails.leave(waiter)
 
     async def aclose(self) -> None:
-        """End all tails once they have given what there is."""
+        """End all tails once they have given what there is; nothing more is kept. Again: nothing."""
         self._closed = True
         self._tails.wake()

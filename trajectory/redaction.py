@@ -34,8 +34,15 @@ class Redaction:
         return bool(self._patterns)
 
     def apply(self, body: bytes) -> bytes:
-        """``body``, a JSON object, without what the patterns match in its strings."""
-        value = _decode(body)
+        """``body``, a JSON object, without what the patterns match in its strings.
+
+        Raises:
+            LogError: it holds what can be kept but not read, and so not searched.
+        """
+        try:
+            value = _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise LogError("log: the fact cannot be searched for patterns", reason=str(error)) from error
         cleaned = self._clean(value)
         return body if cleaned == value else _encode(cleaned)
 

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ from unspool.kernel.events import Fact, SessionChanged
 from unspool.kernel.ports import EventLog
 
 from .head import Head
-from .header import Parent
+from .header import Header, Parent
 from .verify import Report, Salvaged
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -64,6 +64,9 @@ class SessionHandle(EventLog, Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
+
+
+HandleT = TypeVar("HandleT", bound=SessionHandle)
 
 
 class Sessions(Protocol):
@@ -193,6 +196,63 @@ def append_about(
     if title is not None or metadata is not None:
         noted = None if metadata is None else dict(metadata)
         log.append(SessionChanged(seq=log.seq + 1, time=now, title=title, metadata=noted))
+
+
+def name_new(
+    place: Sessions, log: HandleT, title: str, metadata: Mapping[str, Any] | None, now: float
+) -> HandleT:
+    """``log``, of a session just begun, with what it is called as its first fact.
+
+    Raises:
+        LogError: that is refused; nothing is left of the session.
+    """
+    try:
+        append_about(log, title or None, metadata, now)
+    except BaseException:
+        log.close()
+        place.delete(log.session)
+        raise
+    return log
+
+
+def begun(session: str, path: str, header: Header) -> SessionInfo:
+    """What the header of a session says of it."""
+    return SessionInfo(
+        session=session,
+        namespace=header.namespace,
+        sender=header.sender,
+        created=header.created,
+        updated=header.created,
+        facts=header.parent.seq if header.parent else 0,
+        parent=header.parent,
+        path=path,
+    )
+
+
+def about(changes: Iterable[Fact]) -> tuple[str, dict[str, Any]]:
+    """What people last called a session, given the newest first: title and metadata may come from different
+    facts."""
+    title: str | None = None
+    metadata: dict[str, Any] | None = None
+    for fact in changes:
+        if isinstance(fact, SessionChanged):
+            title = fact.title if title is None else title
+            metadata = fact.metadata if metadata is None else metadata
+            if title is not None and metadata is not None:
+                break
+    return title or "", metadata or {}
+
+
+def exists(session: str, path: str) -> LogError:
+    """The error for a session that is to be begun again."""
+    return LogError("log: there is such a session already", kind="exists", path=path, session=session)
+
+
+def has_forks(session: str, forks: list[str]) -> LogError:
+    """The error for a session that is to be deleted and has forks."""
+    return LogError(
+        "log: forks share the facts of this session", kind="has_forks", session=session, forks=forks
+    )
 
 
 def no_fact(session: str, at: int, last: int) -> LogError:

@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from threading import Lock
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import anyio.lowlevel
 from anyio import to_thread
@@ -28,21 +28,31 @@ from .lease import take_lease
 from .loading import decode_line
 from .record import body_of, hash_of_record, peek, prev_of, seal
 from .redaction import Redaction
-from .sqlite_file import Database, key_of, seq_of
-from .strict import check_fact
+from .sqlite_file import SHIFT, Database, key_of, seq_of
+from .strict import SIGNALS, encode
 from .tails import Tails
 
-_BATCH = 256  # records fetched at a time
+BATCH: Final = 256  # records fetched at a time
+_APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?)"
+CHANGED: Final = b'{"type":"session_changed"'
+_SESSION: Final = "SELECT id, CAST(ifnull(header, '') AS BLOB) FROM sessions WHERE name = ?"
+RECORDS: Final = (
+    "SELECT id, CAST(ifnull(line, '') AS BLOB) FROM records WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
+)
+_HEAD: Final = (
+    "SELECT CAST(head AS BLOB), (SELECT max(id) FROM records WHERE id > ? AND id < ?) FROM heads WHERE id = ?"
+)
 
 
 class Segment(NamedTuple):
     """Records of one session of the file: those after ``start``, up to ``stop``; ``hash`` is that record's,
-    where it is known."""
+    where it is known, ``header`` that of the session's header."""
 
     row: int
     start: int
     stop: int
     hash: str
+    header: bytes
 
 
 class Rows:
@@ -56,7 +66,7 @@ class Rows:
         self.row, self.header, self.header_hash = find_session(database, name)
         self.seq = 0
         self.hash = b""
-        self._segments = _segments(database, self.row, self.header)
+        self._segments = segments_of(database, self.row, self.header, self.header_hash)
         self._file = database.path
 
     def available(self) -> Iterator[tuple[int, bytes]]:
@@ -76,19 +86,14 @@ class Rows:
 
     def _segment(self, segment: Segment) -> Iterator[tuple[int, bytes]]:
         if self.seq <= segment.start or not self.hash:
-            header = (
-                self.header_hash if segment.row == self.row else header_of(self._database, segment.row)[1]
-            )
-            self.hash = header
+            self.hash = segment.header
         while self.seq < segment.stop:
-            lines = self._database.rows(
-                "SELECT id, line FROM records WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
-                (key_of(segment.row, self.seq), key_of(segment.row, segment.stop), _BATCH),
-            )
+            span = key_of(segment.row, self.seq), key_of(segment.row, segment.stop)
+            lines = self._database.rows(RECORDS, (*span, BATCH))
             for key, line in lines:
                 self._check(seq_of(key), line)
                 yield self.seq, line
-            if len(lines) < _BATCH:
+            if len(lines) < BATCH:
                 break
         if segment.hash and (self.seq != segment.stop or self.hash.decode() != segment.hash):
             raise LogError(
@@ -112,13 +117,9 @@ class Rows:
         Raises:
             LogError: records are missing at the end.
         """
-        first, last = key_of(self.row, 0), key_of(self.row + 1, 0)
-        found = self._database.rows(
-            "SELECT head, (SELECT max(id) FROM records WHERE id > ? AND id < ?) FROM heads WHERE id = ?",
-            (first, last, self.row),
-        )
+        found = self._database.rows(_HEAD, (key_of(self.row, 0), key_of(self.row + 1, 0), self.row))
         head, newest = found[0] if found else (b"", None)
-        if bytes(head) != self.hash and (newest is None or seq_of(newest) <= self.seq):
+        if head != self.hash and (newest is None or seq_of(newest) <= self.seq):
             raise self._fault("log: records are missing at its end", self.seq, kind="shortened")
 
     def _fault(self, what: str, seq: int, **details: Any) -> LogError:
@@ -131,38 +132,83 @@ def find_session(database: Database, name: str) -> tuple[int, Header, bytes]:
     Raises:
         LogError: there is none of that name, or its header is damaged.
     """
-    rows = database.rows("SELECT id FROM sessions WHERE name = ?", (name,))
-    if not rows:
-        raise LogError("log: there is no such session", kind="no_session", path=database.path, session=name)
-    row: int = rows[0][0]
-    return row, *header_of(database, row)
+    row, line = stored_session(database, name)
+    return row, *header_of(line, database.path, name)
 
 
-def header_of(database: Database, row: int) -> tuple[Header, bytes]:
-    """The header of the session in ``row``, and its hash."""
-    ((line,),) = database.rows("SELECT header FROM sessions WHERE id = ?", (row,))
-    return read_header(line, path=database.path)
+def stored_session(database: Database, name: str) -> tuple[int, bytes]:
+    """Row and header of a session, as they are stored.
+
+    Raises:
+        LogError: there is none of that name.
+    """
+    for row, line in database.rows(_SESSION, (name,)):
+        return row, line
+    raise LogError("log: there is no such session", kind="no_session", path=database.path, session=name)
 
 
-def _segments(database: Database, row: int, header: Header) -> list[Segment]:
-    """Where the records of a session are, its oldest ancestor first."""
-    start = header.parent.seq if header.parent else 0
-    segments = [Segment(row, start, (1 << 40) - 1, "")]
-    limit, hashed = start, header.parent.hash if header.parent else ""
+def header_of(line: bytes, path: str, name: str) -> tuple[Header, bytes]:
+    """The header that is stored for session ``name``, and its hash.
+
+    Raises:
+        LogError: it is damaged, or another session's.
+    """
+    header, hashed = read_header(line, path=path, session=name)
+    if header.session != name:
+        reason = f"it is that of session {header.session!r}"
+        raise LogError("log: damaged header", kind="header", reason=reason, path=path, session=name)
+    return header, hashed
+
+
+def above(database: Database, header: Header) -> tuple[int, Header, bytes]:
+    """The session that the one with ``header`` was forked from.
+
+    Raises:
+        LogError: it cannot be read.
+    """
+    assert header.parent is not None
+    try:
+        return find_session(database, header.parent.session)
+    except LogError as error:
+        raise no_parent(database, header, str(error)) from error
+
+
+def no_parent(database: Database, header: Header, reason: str) -> LogError:
+    """The error for a session whose ancestors cannot be read."""
+    return LogError(
+        "log: the log that this one was forked from cannot be read", kind="missing_parent",
+        path=database.path, session=header.session, parent=header.parent and header.parent.session,
+        reason=reason,
+    )  # fmt: skip
+
+
+def lineage(
+    database: Database, row: int, header: Header, hashed: bytes
+) -> Iterator[tuple[int, Header, bytes]]:
+    """The session in ``row`` and those it was forked from, the oldest last.
+
+    Raises:
+        LogError: one cannot be read, or forks go round in a circle.
+    """
+    seen = {row}
+    yield row, header, hashed
     while header.parent is not None:
-        name = header.parent.session
-        try:
-            row, above, _ = find_session(database, name)
-        except LogError as error:
-            raise LogError(
-                "log: the log that this one was forked from cannot be read", kind="missing_parent",
-                path=database.path, parent=name, reason=str(error),
-            ) from error  # fmt: skip
-        begins = above.parent.seq if above.parent else 0
-        if above.parent is None or limit > begins:
-            segments.append(Segment(row, begins, limit, hashed))
-            limit, hashed = begins, above.parent.hash if above.parent else ""
-        header = above
+        row, header, hashed = above(database, header)
+        if row in seen:
+            raise no_parent(database, header, "forks go round in a circle")
+        seen.add(row)
+        yield row, header, hashed
+
+
+def segments_of(database: Database, row: int, header: Header, hashed: bytes) -> list[Segment]:
+    """Where the records of a session are, its oldest ancestor first."""
+    segments: list[Segment] = []
+    limit, sealed = (1 << SHIFT) - 1, ""
+    for at, found, its_hash in lineage(database, row, header, hashed):
+        begins = found.parent.seq if found.parent else 0
+        if at == row or found.parent is None or limit > begins:
+            segments.append(Segment(at, begins, limit, sealed, its_hash))
+            limit, sealed = begins, found.parent.hash if found.parent else ""
     return segments[::-1]
 
 
@@ -187,7 +233,8 @@ class SqliteLog:
         self._tails = Tails()
         self._syncer = Syncer(durability, database.sync)
         self._closed = True
-        self._lease = Lease(database.path, find_session(database, name)[0])
+        self._broken = ""
+        self._lease = Lease(database, stored_session(database, name)[0])
         try:
             rows = Rows(database, name)
             for _ in rows.available():
@@ -223,42 +270,47 @@ class SqliteLog:
         Raises:
             LogError: it is not the next fact, JSON would change it, or the file refused it.
         """
+        if type(fact) in SIGNALS:
+            return
         try:
-            check_fact(fact)  # type: ignore[arg-type]  # a signal has no rule
-            body = self._codec.encode(fact)
+            body = encode(self._codec, fact)  # type: ignore[arg-type]  # a signal was sent away
         except (CodecError, ArithmeticError) as error:
             raise self._error("log: the fact cannot be stored", reason=str(error)) from error
         with self._lock:
-            if fact.seq != self.seq + 1 or self._closed:
-                self._refuse(fact)
-                return
+            if fact.seq != self.seq + 1 or self._closed or self._broken or b"\n" in body:
+                raise self._refused(fact)
             self._syncer.check()
             if self._redaction:
                 body = self._redaction.apply(body)
             if len(body) > THRESHOLD or b'{"$blob' in body:
                 body = detach(body, self._put)
             line, hashed = seal(body, self._hash)
-            with self._database.lock:
-                self._database.execute(
-                    "INSERT INTO appends VALUES (?, ?, ?)", (self._key | fact.seq, line, hashed)
-                )
+            self._store(self._key | fact.seq, line, hashed)
             self._hash = hashed
             self.seq += 1
             self._syncer.noted()
-        if body.startswith(b'{"type":"session_changed"'):
-            self._database.execute("INSERT OR IGNORE INTO titles VALUES (?)", (self._key | fact.seq,))
         if self._tails:
             self._tails.wake()
+
+    def _store(self, key: int, line: bytes, hashed: bytes) -> None:
+        database, values = self._database, (key, line, hashed)
+        if line.startswith(CHANGED):
+            with database.transaction():
+                database.execute(_APPEND, values)
+                database.execute("INSERT INTO titles VALUES (?)", (key,))
+            return
+        with database.lock:
+            database.execute(_APPEND, values)
 
     def _put(self, data: bytes) -> str:
         return self._database.put_blob(self._row, data)
 
-    def _refuse(self, fact: Fact | Signal) -> None:
-        if isinstance(fact, Signal):
-            return
-        if self._closed:
-            raise self._error("log: closed")
-        raise self._error("log: not the next fact of this session", seq=fact.seq, expected=self.seq + 1)
+    def _refused(self, fact: Fact | Signal) -> LogError:
+        if self._closed or self._broken:
+            return self._error(self._broken or "log: closed")
+        if fact.seq == self.seq + 1:
+            return self._error("log: the fact's bytes hold a line end", seq=fact.seq)
+        return self._error("log: not the next fact of this session", seq=fact.seq, expected=self.seq + 1)
 
     def _error(self, what: str, **details: Any) -> LogError:
         return LogError(what, path=self.path, session=self.session, **details)
@@ -272,7 +324,8 @@ class SqliteLog:
         if self._closed:
             return
         if self._database.is_gone():
-            raise self._error("log: the file was removed")
+            self._broken = "log: the file was removed"
+            raise self._error(self._broken)
         if self._syncer.active:
             await self._syncer.flush()
         if self._database.needs_checkpoint():
@@ -296,7 +349,7 @@ class SqliteLog:
             if stop is not None and fact.seq > stop:
                 return
             yield fact
-            if fact.seq % _BATCH == 0:
+            if fact.seq % BATCH == 0:
                 await anyio.lowlevel.checkpoint()
 
     async def tail(self, start: int = 0) -> AsyncGenerator[Fact, None]:
@@ -349,12 +402,23 @@ class SqliteLog:
 
 
 class Lease:
-    """The right to write one session: a lock on a file of its own beside the database."""
+    """The right to write one session: a lock on a file of its own beside the database.
 
-    def __init__(self, path: str, row: int) -> None:
+    Raises:
+        LogError: another writer has it.
+    """
+
+    def __init__(self, database: Database, row: int) -> None:
         self._fd = -1
-        if path == ":memory:":
-            return  # no other process can open it; in this one, who made it is careful
+        self._writers: set[int] = set()
+        self._row, path = row, database.path
+        if database.in_memory:
+            with database.lock:
+                if row in database.writers:
+                    raise LogError("log: another writer has it open", kind="busy", path=f"{path}#{row}")
+                database.writers.add(row)
+                self._writers = database.writers
+            return
         folder = f"{os.path.realpath(path)}-leases"
         self._file = os.path.join(folder, str(row))
         try:
@@ -375,6 +439,8 @@ class Lease:
             if remove:
                 os.unlink(self._file)
             os.close(fd)
+        self._writers.discard(self._row)
+        self._writers = set()
 
 
 def facts_of_rows(database: Database, name: str, codec: Codec, start: int = 0) -> Iterator[Fact]:

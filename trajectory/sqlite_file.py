@@ -11,7 +11,8 @@ Read with: ``sqlite.py``, ``sqlite_sessions.py``.
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from unspool.kernel.errors import LogError
@@ -25,8 +26,16 @@ _MASK: Final = (1 << SHIFT) - 1
 _APPLICATION: Final = 0x556E5370  # "UnSp", where the `file` command looks for it
 _BUSY_S: Final = 5.0  # how long a commit of another process is waited for; one takes microseconds
 _CHECKPOINT: Final = 8 << 20  # bytes of the WAL file beyond which a barrier has it written back
+_MEMORY: Final = ":memory:"
+_OPENING = threading.Lock()  # closing a file gives back the locks that SQLite has on it in this process
 
-_SCHEMA: Final = f"""
+_PRAGMAS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",
+    "PRAGMA wal_autocheckpoint = 0",
+    "PRAGMA foreign_keys = ON",
+)
+_TABLES: Final = f"""
 CREATE TABLE sessions (
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, header BLOB NOT NULL,
   parent INTEGER REFERENCES sessions (id), parent_seq INTEGER NOT NULL DEFAULT 0,
@@ -43,9 +52,8 @@ CREATE TRIGGER append INSTEAD OF INSERT ON appends BEGIN
   INSERT INTO records VALUES (new.id, new.line);
   UPDATE heads SET head = new.head WHERE id = new.id >> {SHIFT};
 END;
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {FORMAT};
 """
+_MARKS: Final = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {FORMAT};"
 
 
 def key_of(row: int, seq: int) -> int:
@@ -68,22 +76,23 @@ class Database:
     def __init__(self, path: LogPath, *, create: bool = True) -> None:
         self.path = os.fspath(path)
         self.lock = threading.RLock()
-        self._uri = self.path == ":memory:"
-        if not create and not self._uri and not os.path.exists(self.path):
+        self.writers: set[int] = set()  # rows of the sessions that are written, where no file can tell
+        self.in_memory = self.path == _MEMORY
+        if not create and not self.in_memory and not os.path.exists(self.path):
             raise LogError("log: there is no such file", path=self.path)
         try:
-            if not self._uri:
-                os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
-                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._connection = sqlite3.connect(
-                self.path,
-                isolation_level=None,
-                check_same_thread=False,
-                timeout=_BUSY_S,
-                cached_statements=256,
-            )
-        except (OSError, sqlite3.Error) as error:
+            with _OPENING:
+                self._identity = (0, 0) if self.in_memory else _made(self.path)
+                self._connection = sqlite3.connect(
+                    self.path,
+                    isolation_level=None,
+                    check_same_thread=False,
+                    timeout=_BUSY_S,
+                    cached_statements=256,
+                )
+        except (OSError, ValueError, sqlite3.Error) as error:
             raise self.error("log: cannot be opened", error) from error
+        self._connection.text_factory = _text
         try:
             self._prepare()
         except BaseException:
@@ -92,17 +101,11 @@ class Database:
 
     def _prepare(self) -> None:
         try:
-            self.execute("PRAGMA journal_mode = WAL")
-            self.execute("PRAGMA synchronous = NORMAL")
-            self.execute("PRAGMA wal_autocheckpoint = 0")
-            self.execute("PRAGMA foreign_keys = ON")
-            ((application,),) = self.execute("PRAGMA application_id")
-            ((version,),) = self.execute("PRAGMA user_version")
-            if (
-                not application
-                and not version
-                and not list(self.execute("SELECT 1 FROM sqlite_master LIMIT 1"))
-            ):
+            for pragma in _PRAGMAS:
+                self.rows(pragma)
+            ((application,),) = self.rows("PRAGMA application_id")
+            ((version,),) = self.rows("PRAGMA user_version")
+            if not application and not version and not self._schema():
                 self._create()
                 return
         except LogError as error:
@@ -116,18 +119,37 @@ class Database:
             raise LogError(
                 f"log: written in {which}", kind="format", path=self.path, format=version, supported=FORMAT
             )
+        if self._schema() != [statement.strip("; \n") for statement in _statements(_TABLES)]:
+            raise LogError("log: its tables are not those that were made", kind="database", path=self.path)
+
+    def _schema(self) -> list[str]:
+        """What the file was made by, in that order."""
+        return [
+            sql for (sql,) in self.rows("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY rowid")
+        ]
 
     def _create(self) -> None:
+        with self.transaction():
+            if not self._schema():  # nobody was faster
+                for statement in _statements(_TABLES + _MARKS):
+                    self.execute(statement)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is done inside happens as a whole, or not at all.
+
+        Raises:
+            LogError: SQLite could not.
+        """
         with self.lock:
             self.execute("BEGIN IMMEDIATE")
             try:
-                if not list(self.execute("SELECT 1 FROM sqlite_master LIMIT 1")):  # nobody was faster
-                    for statement in _statements(_SCHEMA):
-                        self.execute(statement)
+                yield
+                self.execute("COMMIT")
             except BaseException:
-                self.execute("ROLLBACK")
+                if self._connection.in_transaction:  # on a full disk SQLite has taken it back itself
+                    self.execute("ROLLBACK")
                 raise
-            self.execute("COMMIT")
 
     def execute(self, statement: str, values: Iterable[Any] = ()) -> sqlite3.Cursor:
         """Execute one statement.
@@ -162,15 +184,9 @@ class Database:
     def put_blob(self, row: int, data: bytes) -> str:
         """Store a content for the session in ``row``, once for the whole file."""
         digest = digest_of(data)
-        with self.lock:
-            self.execute("BEGIN IMMEDIATE")
-            try:
-                self.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (digest, data))
-                self.execute("INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", (row, digest))
-            except BaseException:
-                self.execute("ROLLBACK")
-                raise
-            self.execute("COMMIT")
+        with self.transaction():
+            self.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (digest, data))
+            self.execute("INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", (row, digest))
         return digest
 
     def get_blob(self, digest: str) -> bytes:
@@ -179,7 +195,7 @@ class Database:
         Raises:
             LogError: it is missing, or is not what was stored.
         """
-        rows = self.rows("SELECT data FROM blobs WHERE hash = ?", (digest,))
+        rows = self.rows("SELECT CAST(data AS BLOB) FROM blobs WHERE hash = ?", (digest,))
         if not rows:
             raise LogError("log: a blob is missing", kind="missing_blob", blob=digest, path=self.path)
         data: bytes = rows[0][0]
@@ -194,22 +210,31 @@ class Database:
             OSError: the disk failed.
         """
         wal = f"{self.path}-wal"
-        if not self._uri and os.path.exists(wal):
+        if not self.in_memory and os.path.exists(wal):
             sync_path(wal)
 
     def is_gone(self) -> bool:
-        """Whether the file was removed while it is open."""
-        return not self._uri and not os.path.exists(self.path)
+        """Whether the file was removed, or another put in its place, while it is open."""
+        if self.in_memory:
+            return False
+        try:
+            return _identity(os.stat(self.path)) != self._identity
+        except OSError:
+            return True
 
     def needs_checkpoint(self) -> bool:
         """Whether the WAL file has grown so much that it should be written back."""
         try:
-            return not self._uri and os.path.getsize(f"{self.path}-wal") > _CHECKPOINT
+            return not self.in_memory and os.path.getsize(f"{self.path}-wal") > _CHECKPOINT
         except OSError:
             return False
 
     def checkpoint(self) -> None:
-        """Write the WAL file back, by a connection of its own; what others use is left for another time."""
+        """Write the WAL file back, by a connection of its own; what others use is left for another time.
+
+        Raises:
+            LogError: SQLite finds its file damaged.
+        """
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, timeout=0)
             try:
@@ -217,17 +242,40 @@ class Database:
             finally:
                 connection.close()
         except sqlite3.OperationalError:
-            return  # somebody reads or writes: next time
+            return  # somebody reads or writes, or the disk is full: next time
+        except sqlite3.Error as error:
+            raise self.error("log: cannot be written back", error) from error
 
     def close(self) -> None:
         with self.lock:
             self._connection.close()
 
 
+def _made(path: str) -> tuple[int, int]:
+    """The identity of the file, which is made, for its owner alone, if it is missing.
+
+    A file that is there is not opened: this process may have it open already, see ``_OPENING``.
+    """
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    if not os.path.exists(path):
+        with suppress(FileExistsError):  # another process was faster
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    return _identity(os.stat(path))
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _text(data: bytes) -> str:
+    """Text as SQLite has it; what is damaged is found by other means than an error here."""
+    return data.decode(errors="replace")
+
+
 def _statements(script: str) -> Iterable[str]:
     """The statements of the schema; a trigger holds several semicolons."""
     statement = ""
-    for part in script.split(";"):
+    for part in script.rstrip("; \n").split(";"):
         statement += part + ";"
         if sqlite3.complete_statement(statement):
             yield statement

@@ -5,32 +5,63 @@ Read with: ``sessions.py`` (what each method is for), ``sqlite.py``, ``sqlite_fi
 
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, Final, Self
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import LogError
-from unspool.kernel.events import Fact, SessionChanged
+from unspool.kernel.events import Fact
 
 from .durability import BUFFERED, Durability
 from .head import Head
-from .header import Parent, make_header, seal_header
+from .header import Header, Parent, make_header, seal_header
 from .lines import LogPath
 from .loading import decode_line
 from .record import hash_of_record, peek
-from .sessions import Infos, Names, SessionInfo, append_about, check_id, in_order, is_below, new_id, no_fact
-from .sqlite import Lease, Rows, SqliteLog, facts_of_rows, find_session, header_of, records_of_rows
+from .sessions import (
+    Infos,
+    Names,
+    SessionInfo,
+    about,
+    append_about,
+    begun,
+    check_id,
+    exists,
+    has_forks,
+    in_order,
+    is_below,
+    name_new,
+    new_id,
+    no_fact,
+)
+from .sqlite import (
+    Lease,
+    Rows,
+    SqliteLog,
+    facts_of_rows,
+    find_session,
+    header_of,
+    lineage,
+    records_of_rows,
+    segments_of,
+    stored_session,
+)
 from .sqlite_file import Database, key_of, seq_of
 from .sqlite_verify import salvage_rows, verify_rows
 from .verify import Report, Salvaged
 
 _LIST: Final = """
-SELECT s.id, s.name, s.header, s.parent_seq,
-  (SELECT max(r.id) FROM records r WHERE r.id > s.id << 40 AND r.id < (s.id + 1) << 40) AS newest
+SELECT s.id, s.name, CAST(ifnull(s.header, '') AS BLOB),
+  (SELECT max(r.id) FROM records r WHERE r.id > s.id << 40 AND r.id < (s.id + 1) << 40)
 FROM sessions s
+"""
+_LINE: Final = "SELECT CAST(ifnull(line, '') AS BLOB) FROM records"
+_TITLES: Final = """
+SELECT r.id, CAST(ifnull(r.line, '') AS BLOB) FROM titles t JOIN records r ON r.id = t.id
+WHERE t.id > ? AND t.id <= ? ORDER BY t.id DESC
 """
 
 
@@ -67,45 +98,33 @@ class SqliteSessions:
     ) -> SqliteLog:
         """See ``Sessions.create``."""
         session = check_id(session or new_id())
-        self._insert(session, None, None, namespace, sender)
-        log = self.open(session)
-        append_about(log, title or None, metadata, time.time())
-        return log
+        self._insert(session, None, None, namespace, sender, bool(self._redact))
+        return name_new(self, self.open(session), title, metadata, time.time())
 
     def _insert(
-        self, session: str, parent: Parent | None, parent_row: int | None, namespace: str, sender: str
+        self,
+        session: str,
+        parent: Parent | None,
+        parent_row: int | None,
+        namespace: str,
+        sender: str,
+        redacted: bool,
     ) -> None:
-        redacted = bool(self._redact)
         header = make_header(
             session, time.time(), redacted=redacted, namespace=namespace, sender=sender, parent=parent
         )
         line, hashed = seal_header(header)
+        seq = parent.seq if parent else 0
         database = self._database
-        with database.lock:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                if database.rows("SELECT 1 FROM sessions WHERE name = ?", (session,)):
-                    raise LogError(
-                        "log: there is such a session already", kind="exists", path=self.path, session=session
-                    )
-                row = database.execute(
-                    "INSERT INTO sessions (name, header, parent, parent_seq, namespace, sender, created)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        session,
-                        line,
-                        parent_row,
-                        parent.seq if parent else 0,
-                        namespace,
-                        sender,
-                        header.created,
-                    ),
-                ).lastrowid
-                database.execute("INSERT INTO heads VALUES (?, ?)", (row, hashed))
-            except BaseException:
-                database.execute("ROLLBACK")
-                raise
-            database.execute("COMMIT")
+        with database.transaction():
+            if database.rows("SELECT 1 FROM sessions WHERE name = ?", (session,)):
+                raise exists(session, self.path)
+            row = database.execute(
+                "INSERT INTO sessions (name, header, parent, parent_seq, namespace, sender, created)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (session, line, parent_row, seq, namespace, sender, header.created),
+            ).lastrowid
+            database.execute("INSERT INTO heads VALUES (?, ?)", (row, hashed))
 
     def open(self, session: str) -> SqliteLog:
         """See ``Sessions.open``."""
@@ -125,48 +144,32 @@ class SqliteSessions:
 
     def info(self, session: str) -> SessionInfo:
         """See ``Sessions.info``."""
-        row, _, _ = find_session(self._database, session)
+        row, _ = stored_session(self._database, session)
         return self._info(self._database.rows(f"{_LIST} WHERE s.id = ?", (row,))[0])
 
     def _info(self, found: Any) -> SessionInfo:
-        row, name, _, parent_seq, newest = found
+        row, name, line, newest = found
         try:
-            header, _ = header_of(self._database, row)
-            updated = header.created
-            if newest is not None:
-                ((line,),) = self._database.rows("SELECT line FROM records WHERE id = ?", (newest,))
-                updated = peek(line).time
-            title, metadata = self._about(row)
-        except (LogError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            header, hashed = header_of(line, self.path, name)
+        except LogError as error:
             return SessionInfo(session=name, path=self.path, problem=str(error))
-        return SessionInfo(
-            session=name,
-            title=title,
-            metadata=metadata,
-            namespace=header.namespace,
-            sender=header.sender,
-            created=header.created,
-            updated=updated,
-            facts=parent_seq if newest is None else seq_of(newest),
-            parent=header.parent,
-            path=self.path,
-        )
+        info = begun(name, self.path, header)
+        try:
+            if newest is not None:
+                ((line,),) = self._database.rows(f"{_LINE} WHERE id = ?", (newest,))
+                info = replace(info, facts=seq_of(newest), updated=peek(line).time)
+            title, metadata = about(self._changes(row, header, hashed))
+        except (LogError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            return replace(info, problem=str(error))
+        return replace(info, title=title, metadata=metadata)
 
-    def _about(self, row: int) -> tuple[str, dict[str, Any]]:
-        """What people last called the session; a title and metadata may come from different facts."""
-        title: str | None = None
-        metadata: dict[str, Any] | None = None
-        lines = self._database.rows(
-            "SELECT r.id, r.line FROM titles t JOIN records r ON r.id = t.id WHERE t.id > ? AND t.id < ?"
-            " ORDER BY t.id DESC",
-            (key_of(row, 0), key_of(row + 1, 0)),
-        )
-        for key, line in lines:
-            fact = decode_line(line, self._database.get_blob, self._codec, seq_of(key), self.path)
-            if isinstance(fact, SessionChanged):
-                title = fact.title if title is None else title
-                metadata = fact.metadata if metadata is None else metadata
-        return title or "", metadata or {}
+    def _changes(self, row: int, header: Header, hashed: bytes) -> Iterator[Fact]:
+        """What people called the session, those it was forked from included, the newest first."""
+        database = self._database
+        for segment in segments_of(database, row, header, hashed)[::-1]:
+            span = key_of(segment.row, segment.start), key_of(segment.row, segment.stop)
+            for key, line in database.rows(_TITLES, span):
+                yield decode_line(line, database.get_blob, self._codec, seq_of(key), self.path)
 
     def facts(self, session: str) -> Iterator[Fact]:
         """See ``Sessions.facts``."""
@@ -190,23 +193,27 @@ class SqliteSessions:
     def fork(self, session: str, at: int | None = None, *, to: str = "") -> str:
         """See ``Sessions.fork``."""
         to = check_id(to or new_id())
-        database = self._database
-        row, header, hashed = find_session(database, session)
+        begin = row, header, hashed = find_session(self._database, session)
         namespace, sender = header.namespace, header.sender
         at = self._last(row, header.parent) if at is None else at
-        while header.parent is not None and at <= header.parent.seq:
-            row, header, hashed = find_session(database, header.parent.session)
-        if at > 0:
-            lines = database.rows("SELECT line FROM records WHERE id = ?", (key_of(row, at),))
-            if not lines or at < 0:
-                raise no_fact(session, at, self._last(row, header.parent))
-            sealed = hash_of_record(lines[0][0])
-            if sealed is None:
-                raise LogError("log: damaged record", kind="changed", path=self.path, session=session, seq=at)
-            hashed = sealed
+        for row, header, hashed in lineage(self._database, *begin):  # noqa: B007 (used below)
+            if header.parent is None or at > header.parent.seq:
+                break  # it holds the fact itself
+        if at != 0:
+            hashed = self._hash(session, row, at)
         parent = Parent(session=header.session, seq=at, hash=hashed.decode())
-        self._insert(to, parent, row, namespace, sender)
+        self._insert(to, parent, row, namespace, sender, header.redacted or bool(self._redact))
         return to
+
+    def _hash(self, session: str, row: int, at: int) -> bytes:
+        """The hash of a record that the session in ``row`` holds itself."""
+        lines = self._database.rows(f"{_LINE} WHERE id = ?", (key_of(row, at),)) if at > 0 else []
+        if not lines:
+            raise no_fact(session, at, self._last(row, None))
+        hashed = hash_of_record(lines[0][0])
+        if hashed is None:
+            raise LogError("log: damaged record", kind="changed", path=self.path, session=session, seq=at)
+        return hashed
 
     def _last(self, row: int, parent: Parent | None) -> int:
         """The number of the last fact of a session."""
@@ -226,39 +233,46 @@ class SqliteSessions:
 
     def delete(self, session: str, *, forks: bool = False) -> Names:
         """See ``Sessions.delete``."""
-        database = self._database
-        row, _, _ = find_session(database, session)
-        children = [name for (name,) in database.rows("SELECT name FROM sessions WHERE parent = ?", (row,))]
-        if children and not forks:
-            raise LogError(
-                "log: forks share the facts of this session",
-                kind="has_forks",
-                session=session,
-                forks=children,
-            )
-        gone = [other for child in children for other in self.delete(child, forks=True)]
-        lease = Lease(self.path, row)
+        row, _ = stored_session(self._database, session)
+        family = self._family(row, session)
+        if len(family) > 1 and not forks:
+            raise has_forks(session, [name for _, name in self._children(row)])
+        leases: list[Lease] = []
+        gone = False
         try:
-            self._remove(row)
+            for row in family:
+                leases.append(Lease(self._database, row))
+            with self._database.transaction():
+                self._database.execute("PRAGMA defer_foreign_keys = ON")
+                for row in family:
+                    self._remove(row)
+            gone = True
         finally:
-            lease.release(remove=True)
-        return [*gone, session]
+            for lease in leases:
+                lease.release(remove=gone)
+        return list(family.values())
+
+    def _family(self, row: int, session: str) -> dict[int, str]:
+        """A session and all that was forked from it, by row, itself last."""
+        family, waiting = {row: session}, [row]
+        while waiting:
+            for child, name in self._children(waiting.pop(0)):
+                if child not in family:
+                    family[child] = name
+                    waiting.append(child)
+        return dict(reversed(family.items()))
+
+    def _children(self, row: int) -> Any:
+        return self._database.rows("SELECT id, name FROM sessions WHERE parent = ? ORDER BY id", (row,))
 
     def _remove(self, row: int) -> None:
         database, keys = self._database, (key_of(row, 0), key_of(row + 1, 0))
-        with database.lock:
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                database.execute("DELETE FROM records WHERE id > ? AND id < ?", keys)
-                database.execute("DELETE FROM titles WHERE id > ? AND id < ?", keys)
-                for table in ("heads", "snapshots", "sessions"):
-                    database.execute(f"DELETE FROM {table} WHERE id = ?", (row,))
-                database.execute("DELETE FROM blob_uses WHERE session = ?", (row,))
-                database.execute("DELETE FROM blobs WHERE hash NOT IN (SELECT hash FROM blob_uses)")
-            except BaseException:
-                database.execute("ROLLBACK")
-                raise
-            database.execute("COMMIT")
+        database.execute("DELETE FROM records WHERE id > ? AND id < ?", keys)
+        database.execute("DELETE FROM titles WHERE id > ? AND id < ?", keys)
+        for table in ("heads", "snapshots", "sessions"):
+            database.execute(f"DELETE FROM {table} WHERE id = ?", (row,))
+        database.execute("DELETE FROM blob_uses WHERE session = ?", (row,))
+        database.execute("DELETE FROM blobs WHERE hash NOT IN (SELECT hash FROM blob_uses)")
 
     def verify(self, session: str, *, head: Head | str | None = None, repair: bool = False) -> Report:
         """See ``Sessions.verify``; SQLite tears nothing, so there is nothing to repair."""
@@ -275,7 +289,5 @@ class SqliteSessions:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -4,6 +4,7 @@ Read with: ``verify.py`` (the same for JSONL), ``damage.py``, ``sqlite.py``.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from unspool.kernel.codec import Codec
 from unspool.kernel.errors import LogError
@@ -11,10 +12,16 @@ from unspool.kernel.events import Fact
 
 from .damage import Damage, DamageKind, Found, Inspector, Place
 from .head import Head
+from .header import Header
 from .record import hash_of_record
-from .sqlite import Rows
+from .sqlite import BATCH, CHANGED, RECORDS, Rows, stored_session
 from .sqlite_file import Database, key_of, seq_of
 from .verify import Contents, Report, Salvaged
+
+_COLUMNS: Final = """
+SELECT p.name, s.parent_seq, s.namespace, s.sender, s.created
+FROM sessions s LEFT JOIN sessions p ON p.id = s.parent WHERE s.id = ?
+"""
 
 
 def verify_rows(database: Database, session: str, codec: Codec, head: Head | None) -> Report:
@@ -59,7 +66,7 @@ class _Scan:
             yield from self._inherited()
             yield from self._own()
         except LogError as error:
-            if error.details.get("kind") == "no_session":
+            if error.details.get("kind") == "no_session" and not self._damage:
                 raise
             self._note("database", str(error))
 
@@ -83,6 +90,7 @@ class _Scan:
             self._note("parent" if kind == "missing_parent" else "header", str(error))
             return
         parent = rows.header.parent
+        self._check_columns(rows.row, rows.header)
         self._inspector.begin(parent.seq if parent else 0, rows.header_hash)
         try:
             for seq, line in rows.inherited():
@@ -94,19 +102,33 @@ class _Scan:
         except LogError as error:
             self._note("parent", str(error))
 
+    def _check_columns(self, row: int, header: Header) -> None:
+        """What the file says of a session once more, so that it is found quickly."""
+        parent = header.parent
+        wanted = (
+            parent.session if parent else None, parent.seq if parent else 0,
+            header.namespace, header.sender, header.created,
+        )  # fmt: skip
+        if self._database.rows(_COLUMNS, (row,)) != [wanted]:
+            self._note("database", "the columns of the session do not say what its header says")
+
     def _own(self) -> Iterator[Fact]:
-        ((row,),) = self._database.rows("SELECT id FROM sessions WHERE name = ?", (self._session,))
-        key, end = key_of(row, 0), key_of(row + 1, 0)
-        while found := self._database.rows(
-            "SELECT id, line FROM records WHERE id > ? AND id < ? ORDER BY id LIMIT 256", (key, end)
-        ):
+        row, _ = stored_session(self._database, self._session)
+        key, end = key_of(row, 0), key_of(row + 1, 0) - 1
+        titles: list[tuple[int]] = []
+        while found := self._database.rows(RECORDS, (key, end, BATCH)):
             for key, line in found:
+                if line.startswith(CHANGED):
+                    titles.append((key,))
                 yield from self._look(seq_of(key), line)
-        heads = self._database.rows("SELECT head FROM heads WHERE id = ?", (row,))
-        if not heads or bytes(heads[0][0]) != self._inspector.hash:
+        heads = self._database.rows("SELECT CAST(head AS BLOB) FROM heads WHERE id = ?", (row,))
+        if heads != [(self._inspector.hash,)]:
             self._note(
                 "shortened", "the last record is not the last one that was written", self._inspector.seq
             )
+        span = (key_of(row, 0), end)
+        if self._database.rows("SELECT id FROM titles WHERE id > ? AND id <= ? ORDER BY id", span) != titles:
+            self._note("database", "the list of titles is not that of the records")
 
     def _look(self, seq: int, line: bytes) -> Iterator[Fact]:
         for found in self._inspector.look(line, Place(line=seq)):

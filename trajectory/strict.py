@@ -1,19 +1,23 @@
 """What JSON would change without a word: found before it is stored.
 
 Fields typed ``Any`` hold what hosts and tools put there. An encoder writes bytes as base64, NaN as
-null, a set as a list: the log would then say something else than the state. Typed fields, and
-application messages with their own decoders, need no check.
+null, a set as a list: the log would then say something else than the state. Elsewhere the types see to
+that, but for numbers that JSON does not have, and for depth: what reads a record recurses.
 
 Read with: ``jsonl.py``, ``unspool.kernel.json_edge``.
 """
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+import msgspec
+
+from unspool.kernel.codec import Codec
 from unspool.kernel.errors import CodecError
 from unspool.kernel.events import (
     AgentStart,
+    AppMessage,
     ApprovalDecided,
     ApprovalRequested,
     ConfigChanged,
@@ -22,37 +26,84 @@ from unspool.kernel.events import (
     ErrorEvent,
     Fact,
     MessageEnd,
+    ModelResponse,
     QueueChanged,
     SessionChanged,
+    Signal,
     Stored,
     ToolExecDispatch,
     ToolExecEnd,
     ToolExecStart,
+    UnknownFact,
 )
-from unspool.kernel.messages import Content, Message, Opaque, ToolCall
+from unspool.kernel.messages import Content, Message, Opaque, OpaqueMessage, ToolCall
 
+SIGNALS: Final = frozenset(get_args(Signal))
+_DEEPEST: Final = 256  # levels of nesting: a quarter of Python's own limit, since readers recurse too
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 
 
-def check_json(value: Any, path: str = "$") -> None:
+def encode(codec: Codec, fact: Fact) -> bytes:
+    """A fact as the JSON object to store.
+
+    Raises:
+        CodecError: something else than the fact would be read.
+    """
+    if type(fact) is UnknownFact:
+        return _as_it_came(codec, fact)
+    check_fact(fact)
+    body = codec.encode(fact)
+    if b"null" in body or body.count(b"[") + body.count(b"{") > _DEEPEST:  # NaN is written as null
+        try:
+            check_json(msgspec.to_builtins(fact, str_keys=True, enc_hook=_parts))
+        except RecursionError as error:
+            raise CodecError("codec: nested too deep", type=type(fact).__name__) from error
+    return body
+
+
+def _as_it_came(codec: Codec, fact: UnknownFact) -> bytes:
+    """The bytes of a fact of a later version."""
+    try:
+        read = codec.decode(fact.raw)
+    except RecursionError as error:
+        raise CodecError("codec: nested too deep", type=fact.type) from error
+    if read.seq != fact.seq:
+        raise CodecError("codec: the number in its bytes is another", seq=fact.seq, found=read.seq)
+    if not fact.raw.endswith(b"}"):
+        raise CodecError("codec: white space after its bytes", seq=fact.seq)
+    return fact.raw
+
+
+def _parts(value: Any) -> Any:
+    """An application message as a codec writes it."""
+    if not isinstance(value, AppMessage):
+        raise TypeError(f"a {type(value).__qualname__} has no JSON form")
+    inner = value.value
+    return {"kind": value.kind, "data": inner.data if isinstance(inner, OpaqueMessage) else inner}
+
+
+def check_json(value: Any, path: str = "$", levels: int = _DEEPEST) -> None:
     """Pass over what JSON gives back as it was; a tuple may come back as a list.
 
     Raises:
-        CodecError: ``value`` holds something else; the message names its path.
+        CodecError: ``value`` holds something else, or more than ``levels`` of nesting; the message names
+            its path.
     """
     kind = type(value)
     if kind in _PLAIN:
         return
+    if levels == 0:
+        raise CodecError("codec: nested too deep", path=f"{path[:80]}…")
     if kind is dict:
         for key, inner in value.items():
             if type(key) is not str:
                 raise CodecError("codec: a key is not text", path=path, key=repr(key))
             if type(inner) not in _PLAIN:
-                check_json(inner, f"{path}.{key}")
+                check_json(inner, f"{path}.{key}", levels - 1)
     elif kind is list or kind is tuple:
         for index, inner in enumerate(value):
             if type(inner) not in _PLAIN:
-                check_json(inner, f"{path}[{index}]")
+                check_json(inner, f"{path}[{index}]", levels - 1)
     elif kind is not float:
         raise CodecError("codec: has no JSON form of its own", path=path, type=kind.__name__)
     elif not math.isfinite(value):
@@ -68,6 +119,16 @@ def check_fact(fact: Fact) -> None:
     rule = _RULES.get(type(fact))
     if rule is not None:
         rule(fact)
+
+
+def _check_app(app: AppMessage | None) -> None:
+    if app is not None and isinstance(app.value, OpaqueMessage):
+        check_json(app.value.data, "$.app.data")
+
+
+def _check_said(fact: MessageEnd | QueueChanged | Stored) -> None:
+    _check_message(fact.message)
+    _check_app(fact.app)
 
 
 def _check_message(message: Message | None) -> None:
@@ -88,7 +149,7 @@ def _check_content(content: Iterable[Content]) -> None:
 def _check_stored(entries: Iterable[str | Stored]) -> None:
     for entry in entries:
         if not isinstance(entry, str):
-            _check_message(entry.message)
+            _check_said(entry)
 
 
 def _check_start(fact: AgentStart) -> None:
@@ -108,8 +169,9 @@ def _check_tool_end(fact: ToolExecEnd) -> None:
 
 _RULES: Final[dict[type, Callable[[Any], None]]] = {
     AgentStart: _check_start,
-    MessageEnd: lambda fact: _check_message(fact.message),
-    QueueChanged: lambda fact: _check_message(fact.message),
+    MessageEnd: _check_said,
+    ModelResponse: lambda fact: _check_message(fact.reply),
+    QueueChanged: _check_said,
     ContextProjected: _check_projected,
     ContextCompacted: lambda fact: _check_stored(fact.messages),
     ToolExecStart: lambda fact: check_json(fact.args, "$.args"),

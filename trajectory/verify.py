@@ -6,8 +6,9 @@ torn tail when it is told to repair one. ``salvage`` gives the facts that are wh
 Read with: ``damage.py`` (what can be wrong), ``jsonl_reading.py`` (readers, which stop at the first fault).
 """
 
+import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -17,7 +18,7 @@ from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, UnknownFact
 
 from .blobs import attach
-from .damage import Damage, DamageKind, Found, Inspector, Place
+from .damage import Damage, DamageKind, Found, Inspector, Place, records_in
 from .head import Head
 from .header import MAGIC, Header, read_header
 from .jsonl_reading import blobs_of, inherited
@@ -66,7 +67,7 @@ class Contents:
             whole = attach(found.line, self._get)
             fact = self._codec.decode(whole)
             return self._codec.decode(body_of(whole)) if type(fact) is UnknownFact else fact
-        except CodecError as error:
+        except (CodecError, RecursionError) as error:
             self._note("undecodable", str(error), found, place)
         except LogError as error:
             changed = error.details.get("kind") == "changed_blob"
@@ -87,15 +88,33 @@ def verify(
     ``repair`` a torn tail is cut off, if nothing else is wrong.
 
     Raises:
-        LogError: the file cannot be read; or it is to be repaired and has a writer.
+        LogError: the file cannot be read; or it is to be repaired and has a writer, or cannot be written.
     """
     scan = _Scan(os.fspath(path), codec or Codec(), Head.of(head))
+    return _repaired(scan) if repair else _looked_over(scan)
+
+
+def _looked_over(scan: "_Scan") -> Report:
     for _ in scan.facts():
         pass
-    report = scan.report()
-    if not (repair and [damage.kind for damage in report.damage] == ["torn"]):
-        return report
-    _cut(report.path, report.damage[0].offset)
+    return scan.report()
+
+
+def _repaired(scan: "_Scan") -> Report:
+    """What is wrong with a log after a torn tail, and nothing else, was cut off, as its one writer."""
+    try:
+        fd = os.open(scan.path, os.O_RDWR)
+    except OSError as error:
+        raise LogError("log: cannot be opened", path=scan.path, reason=error.strerror) from error
+    try:
+        take_lease(fd, scan.path)  # first: what looks torn may be another's write under way
+        report = _looked_over(scan)
+        if [damage.kind for damage in report.damage] != ["torn"]:
+            return report
+        os.ftruncate(fd, report.damage[0].offset)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
     return msgspec.structs.replace(report, damage=(), cut=scan.torn)
 
 
@@ -119,6 +138,7 @@ class _Scan:
         self._head = head
         self._reached = head is None or head.seq == 0
         self._header: Header | None = None
+        self._foreign = False  # of a format whose records cannot be judged
         self._damage: list[Damage] = []
         self._codec = codec
         self._contents = Contents(blobs_of(path).get, codec)
@@ -129,29 +149,47 @@ class _Scan:
         lines = Lines(self.path)
         try:
             for line in lines.available():
-                if line.number == 1 and self._begin(line):
-                    yield from self._inherited()
-                    continue
-                yield from self._look(line)
+                yield from self._look(line) if line.number > 1 else self._begin(line)
+                if self._foreign:
+                    return
             rest = lines.rest()
             if rest:
                 yield from self._tail(Line(lines.number + 1, lines.offset, rest))
         finally:
             lines.close()
 
-    def _begin(self, line: Line) -> bool:
-        """Read the header; whether the line is to be looked at no further."""
+    def _begin(self, line: Line) -> Iterator[Fact]:
+        """Look at the first line; gives the facts that the log was forked with, or what else is there."""
         try:
-            self._header, hashed = read_header(line.raw)
+            header, hashed = read_header(line.raw)
         except LogError as error:
             kind = error.details["kind"]
             if kind == "not_a_log" and b'","sum":"' in line.raw:
                 kind = "header"  # it has the seal of a record
             self._note(kind, str(error), line)
-            return hash_of_record(line.raw) is None
-        parent = self._header.parent
-        self._inspector.begin(parent.seq if parent else 0, hashed)
-        return True
+            self._foreign = kind == "format"
+            if not self._foreign:
+                yield from self._save(line)
+            return
+        self._start(header, hashed)
+        yield from self._inherited()
+
+    def _start(self, header: Header, hashed: bytes) -> None:
+        self._header = header
+        seq = header.parent.seq if header.parent else 0
+        self._inspector.begin(seq, hashed)
+        self._reached = self._reached or (seq, hashed.decode()) == self._head
+
+    def _save(self, line: Line) -> Iterator[Fact]:
+        """What is whole in a damaged first line: the header too, if only its end was changed."""
+        rest = line.raw
+        first, _ = next(records_in(rest), (b"", b""))
+        with contextlib.suppress(LogError):
+            self._start(*read_header(first))
+            rest = rest[rest.index(first) + len(first) :]
+        yield from self._inherited()
+        place = Place(line.number, line.offset)
+        yield from self._facts(self._inspector.search(rest, place), place)
 
     def _inherited(self) -> Iterator[Fact]:
         """The facts that the log was forked with."""
@@ -172,7 +210,10 @@ class _Scan:
 
     def _look(self, line: Line) -> Iterator[Fact]:
         place = Place(line.number, line.offset)
-        for found in self._inspector.look(line.raw, place):
+        return self._facts(self._inspector.look(line.raw, place), place)
+
+    def _facts(self, records: Iterable[Found], place: Place) -> Iterator[Fact]:
+        for found in records:
             self._reached = self._reached or (found.seq, found.hash.decode()) == self._head
             fact = self._contents.fact(found, place)
             if fact is not None:
@@ -181,7 +222,7 @@ class _Scan:
     def _tail(self, line: Line) -> Iterator[Fact]:
         """What follows the last line's end: left by an interrupted write, or a record whose end was changed."""
         if hash_of_record(line.raw[:-1]) is not None:
-            yield from self._look(line)
+            yield from self._look(line) if line.number > 1 else self._begin(line)
             return
         self.torn = len(line.raw)
         if self._header is None and line.number == 1 and not _may_begin_a_log(line.raw):
@@ -193,7 +234,12 @@ class _Scan:
         """What was found; after ``facts``."""
         inspector = self._inspector
         damage = [*self._damage, *inspector.end(), *self._contents.damage]
-        if not self._reached:
+        if damage and damage[0].kind == "not_a_log":
+            if self._header or inspector.whole:  # it is one all the same
+                damage[0] = msgspec.structs.replace(damage[0], kind="header")
+            else:
+                damage = damage[:1]
+        if not (self._reached or self._foreign):
             text = f"the log once came to {self._head}"
             damage.append(Damage(kind="shortened", message=text, seq=inspector.seq))
         return Report(
@@ -210,14 +256,3 @@ class _Scan:
 
 def _may_begin_a_log(raw: bytes) -> bool:
     return raw.startswith(MAGIC) or MAGIC.startswith(raw)
-
-
-def _cut(path: str, size: int) -> None:
-    """Cut a file off, as its one writer."""
-    fd = os.open(path, os.O_RDWR)
-    try:
-        take_lease(fd, path)
-        os.ftruncate(fd, size)
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -91,9 +91,20 @@ def test_a_log_that_aborts_while_a_thread_injects(go: Go) -> None:
 
 def test_two_agents_on_one_log(go: Go) -> None:
     log = MemoryLog()
-    go(lambda: Made("one", log=log).agent.run("x"))
+    first, second = Made("one", log=log), Made("two", log=log)  # both begin where the log stands
+    go(lambda: first.agent.run("x"))
     with pytest.raises(LogError, match="a log belongs to one session"):
-        go(lambda: Made("two", log=log).agent.run("x"))
+        go(lambda: second.agent.run("x"))
+
+
+def test_an_agent_on_a_log_goes_on_with_its_session(go: Go) -> None:
+    log = MemoryLog()
+    first = Made("one", log=log)
+    go(lambda: first.agent.run("x"))
+    second = Made("two", log=log)
+    assert second.agent.state == first.agent.state
+    assert [message.text for message in go(lambda: second.agent.run("y")).messages] == ["y", "two"]
+    assert second.agent.state == log.state()
 
 
 # --- order of what listeners hear --------------------------------------------------------------

@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import PIPE
-from threading import Thread
+from threading import Event, Semaphore, Thread
 from typing import IO, Any, TypeAlias, cast
 
+from typer.testing import CliRunner, Result
+
 from unspool import AgentEnd, Fact, fold
-from unspool.trajectory import load
+from unspool.cli.app import app
+from unspool.trajectory import SqliteSessions, load
 
 Stream: TypeAlias = "int | IO[bytes] | None"
 
@@ -22,11 +25,11 @@ WAIT_S = 30.0  # no test waits this long unless something is broken
 
 
 def environment(**more: str) -> dict[str, str]:
-    """That of the tests, without anybody's keys and models."""
+    """That of the tests, without anybody's keys, models and sessions."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.endswith(("_API_KEY", "_BASE_URL")) and name != "UNSPOOL_MODEL"
+        if not name.endswith(("_API_KEY", "_BASE_URL")) and not name.startswith("UNSPOOL_")
     }
     return {**kept, **more}
 
@@ -46,6 +49,15 @@ def unspool(*args: str, cwd: Path, stdin: str = "", **env: str) -> subprocess.Co
     )
 
 
+def invoke(*args: str, status: int = 0, stdin: str = "") -> Result:
+    """The command in this process, where that is enough; its exit status is checked."""
+    done = CliRunner().invoke(app, [*args], input=stdin)
+    assert done.exit_code == status, (done.output, done.exception)
+    if status == 2:
+        assert done.stderr.startswith("unspool: ") and done.stderr.count("\n") == 1
+    return done
+
+
 @contextmanager
 def running(
     command: list[str], cwd: Path, *, stdin: Stream = None, stdout: Stream = PIPE, stderr: Stream = PIPE
@@ -61,7 +73,18 @@ def running(
 
 def ended(path: Path) -> tuple[list[Fact], str]:
     """The facts of a log, and the reason of its one end, which comes last."""
-    facts = load(path)
+    return check_end(load(path))
+
+
+def stored(folder: Path) -> tuple[str, list[Fact]]:
+    """Id and facts of the one session of a folder's default store."""
+    with SqliteSessions(folder / ".unspool" / "sessions.db", create=False) as sessions:
+        (info,) = sessions.list()
+        return info.session, list(sessions.facts(info.session))
+
+
+def check_end(facts: list[Fact]) -> tuple[list[Fact], str]:
+    """The facts of one run, and the reason of its one end, which comes last."""
     ends = [fact for fact in facts if isinstance(fact, AgentEnd)]
     assert len(ends) == 1 and facts[-1] is ends[0]
     assert not fold(facts).active
@@ -69,11 +92,13 @@ def ended(path: Path) -> tuple[list[Fact], str]:
 
 
 class ChatServer(ThreadingHTTPServer):
-    """Answers each request with the next of ``answers``: text, tool calls, or an error's status."""
+    """Answers each request with the next of ``answers``: text, tool calls, an error's status; None is silence."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers: list[str | int | list[tuple[str, Mapping[str, Any]]]] = []
+        self.answers: list[str | int | list[tuple[str, Mapping[str, Any]]] | None] = []
+        self.asked = Semaphore(0)  # released with each request
+        self.leaving = Event()
         self.requests: list[Any] = []
         Thread(target=self.serve_forever, daemon=True).start()
 
@@ -86,7 +111,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         server = cast(ChatServer, self.server)
         server.requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        server.asked.release()
         answer = server.answers.pop(0)
+        if answer is None:
+            server.leaving.wait(WAIT_S)
+            return
         if isinstance(answer, int):
             self.send_error(answer)
             return

@@ -14,8 +14,9 @@ from unspool.cli.demo import NOTICE, find_text
 from unspool.kernel.codec import Codec
 from unspool.tools import Root
 from unspool.trajectory import load
+from unspool.trajectory.record import body_of
 
-from .driving import COMMAND, WAIT_S, ended, environment, running, unspool  # noqa: TID251  # tests/cli/, not cli/
+from .driving import COMMAND, WAIT_S, check_end, ended, environment, running, stored, unspool  # noqa: TID251  # tests/cli/, not cli/
 
 
 @pytest.fixture
@@ -30,14 +31,13 @@ def folder(tmp_path: Path) -> Path:
 def test_demo_runs_all_tools_over_real_files_and_leaves_a_trajectory(folder: Path) -> None:
     done = unspool("demo", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    (log,) = (folder / ".unspool" / "runs").iterdir()
-    assert log.name.endswith("Z-demo.jsonl")
+    session, facts = stored(folder)
     lines = done.stdout.splitlines()
     assert lines[0] == NOTICE and "scripted" in NOTICE and "real" in NOTICE
-    assert lines[-1] == f"trajectory: .unspool/runs/{log.name}"
+    assert lines[-1] == f"session: {session}"
     assert (folder / ".unspool" / ".gitignore").read_text() == "*\n"
-    facts, reason = ended(log)
-    assert reason == "stop"
+    assert check_end(facts)[1] == "stop"
+    assert stat.S_IMODE((folder / ".unspool" / "sessions.db").stat().st_mode) == 0o600
     results = {fact.tool: fact for fact in facts if isinstance(fact, ToolExecEnd)}
     assert {fact.outcome for fact in results.values()} == {"ok"}
     assert set(results) == {"list_dir", "glob", "read_file", "grep"}
@@ -84,7 +84,7 @@ def test_output_is_plain_in_a_pipe_and_coloured_on_a_terminal(folder: Path) -> N
         seen = _read_all(ours)
         assert process.wait(WAIT_S) == 0
     os.close(ours)
-    assert b"\x1b[" in seen and b"trajectory: " in seen
+    assert b"\x1b[" in seen and b"session: " in seen
 
 
 def _read_all(fd: int) -> bytes:
@@ -229,5 +229,5 @@ def test_facts_of_the_demo_encode_as_stored(folder: Path) -> None:
     unspool("demo", "--log", "log.jsonl", cwd=folder)
     facts, _ = ended(folder / "log.jsonl")
     lines = (folder / "log.jsonl").read_bytes().splitlines()[1:]
-    assert [Codec().encode(fact) for fact in facts] == lines
+    assert [Codec().encode(fact) for fact in facts] == [body_of(line) for line in lines]
     assert fold(facts).messages[-1].text.startswith("I listed the folder")

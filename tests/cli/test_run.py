@@ -9,25 +9,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from unspool import ToolExecEnd, TurnStart, fold, tool
+from unspool import AgentStart, ToolExecEnd, TurnStart, fold, tool
 from unspool.cli.app import app
 from unspool.cli.run import Job, open_log, perform
 from unspool.cli.view import JsonView
 from unspool.kernel.codec import Codec
 from unspool.kernel.events import UnknownFact
 from unspool.llm.scripted import ScriptedModel, call
-from unspool.trajectory import load
 
-from .driving import COMMAND, WAIT_S, ChatServer, ended, environment, running, unspool  # noqa: TID251  # tests/cli/, not cli/
+from .driving import COMMAND, WAIT_S, ChatServer, ended, running, stored, unspool  # noqa: TID251  # tests/cli/, not cli/
 
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the in-process runner sees."""
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name not in environment():
-            monkeypatch.delenv(name)
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
 def test_run_shows_text_calls_results_usage_and_time(tmp_path: Path, server: ChatServer) -> None:
@@ -61,8 +53,9 @@ def test_json_is_one_event_a_line_and_folds_to_the_logs_state(tmp_path: Path, se
     facts = [event for event in events if not isinstance(event, UnknownFact)]
     signals = {event.type for event in events if isinstance(event, UnknownFact)}
     assert signals == {"message_start", "message_update"}
-    (log,) = (tmp_path / ".unspool" / "runs").iterdir()
-    assert facts == load(log)
+    session, kept = stored(tmp_path)
+    assert facts == kept
+    assert isinstance(facts[0], AgentStart) and facts[0].session == session
     assert fold(events) == fold(facts)
 
 
@@ -108,9 +101,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "log is a folder": (["demo", "--log", "."], "log: cannot be opened (path='.', reason='Is a directory')"),
     "log in a file": (["demo", "--log", "file/log"], "log: cannot be opened (path='file/log'"),
     "log is used": (["demo", "--log", "used"], "log: holds a run already, name another file (path='used')"),
-    "log is no log": (["run", *MODEL, "--log", "file", "hi"], "log: not an unspool log (path='file'"),
+    "log is no log": (["run", *MODEL, "--log", "file", "hi"], "log: not an unspool log (kind='not_a_log', path='file'"),
     "full disk": (["demo", "--log", "/dev/full"], "No space left on device"),
-    "no log to show": (["show", "none"], "log: cannot be read (path='none', reason='No such file or directory')"),
+    "no log to show": (["show", "none"], "session: there is no such session or file (given='none', store='.unspool/sessions.db')"),
+    "no such log": (["show", "./none"], "log: cannot be read (path='./none', reason='No such file or directory')"),
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from unspool import (
     Text,
     ToolExecEnd,
     ToolExecStart,
+    TurnEnd,
     TurnStart,
     Usage,
     assistant_message,
@@ -32,6 +33,7 @@ from unspool.cli.app import app
 from unspool.cli.view import TextView, printable
 from unspool.kernel.messages import Cost, Image
 from unspool.trajectory import JsonlLog
+from unspool.trajectory.record import body_of, hash_of_record, seal
 
 from .driving import COMMAND, WAIT_S, running, unspool  # noqa: TID251  # tests/cli/, not cli/
 
@@ -125,28 +127,33 @@ def make_log(path: Path) -> bytes:
     with JsonlLog(path) as log:
         log.append(AgentStart(model="m", seq=1))
         log.append(TurnStart(1, seq=2))
-        log.append(AgentEnd("stop", seq=3))
+        log.append(TurnEnd(1, seq=3))
+        log.append(AgentEnd("stop", seq=4))
     return path.read_bytes()
 
 
 def test_json_gives_the_records_as_stored(tmp_path: Path) -> None:
     whole = make_log(tmp_path / "log")
-    odd = b'{"type":"from_the_future","seq":4, "x":1.50}\n'
-    (tmp_path / "log").write_bytes(whole + odd)
+    *_, last = whole.splitlines()
+    odd = b'{"type":"from_the_future","seq":5, "x":1.50}'
+    line, _ = seal(odd, hash_of_record(last) or b"")
+    (tmp_path / "log").write_bytes(whole + line + b"\n")
     done = CliRunner().invoke(app, ["show", "--json", str(tmp_path / "log")])
-    assert (done.exit_code, done.stdout_bytes) == (0, (whole + odd).split(b"\n", 1)[1])
+    bodies = [*[body_of(line) for line in whole.splitlines()[1:]], odd]
+    assert (done.exit_code, done.stdout_bytes.splitlines()) == (0, bodies)
 
 
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("change", "reason", "line"),
     [
-        (lambda whole: whole.replace(b'"seq":3', b'"seq":4'), "missing or doubled"),
-        (lambda whole: whole.replace(b'{"type":"agent_end"', b'{"type":agent_end"'), "damaged record"),
-        (lambda whole: whole[:-1], "the last line is torn, it is left out"),
+        (lambda whole: b"".join([*whole.splitlines(True)[:3], *whole.splitlines(True)[4:]]), "missing or doubled", 4),
+        (lambda whole: whole.replace(b'"seq":3', b'"seq":4'), "damaged record", 4),
+        (lambda whole: whole.replace(b'{"type":"agent_end"', b'{"type":agent_end"'), "damaged record", 5),
+        (lambda whole: whole[:-1], "the last line is torn, it is left out", 5),
     ],
-)
+)  # fmt: skip
 def test_damaged_log_is_shown_up_to_the_damage(
-    tmp_path: Path, change: Callable[[bytes], bytes], reason: str
+    tmp_path: Path, change: Callable[[bytes], bytes], reason: str, line: int
 ) -> None:
     path = tmp_path / "log"
     path.write_bytes(change(make_log(path)))
@@ -154,7 +161,7 @@ def test_damaged_log_is_shown_up_to_the_damage(
         done = CliRunner().invoke(app, args)
         assert done.exit_code == 1
         assert "turn" in done.stdout and "stop" not in done.stdout
-        assert reason in done.stderr and "line=4" in done.stderr and done.stderr.count("\n") == 1
+        assert reason in done.stderr and f"line={line}" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_newer_format_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""How a run begins: in a new session, or in one that is there, under the settings it had.
+
+Read with: ``app.py``, ``resume.py``, ``run.py``, ``unspool.trajectory.settings``.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from unspool.kernel.errors import AgentError, BadRequestError
+from unspool.kernel.json_edge import clean_text
+from unspool.kernel.limits import Limits
+from unspool.kernel.ports import ChatModel, Tool
+from unspool.kernel.state import AgentState, fold
+from unspool.llm import resolve_model
+from unspool.trajectory import RecordedSettings, SessionHandle, recorded_settings
+from unspool.trajectory.sessions import append_about
+
+from .places import LogFile, Place, open_store
+from .reporting import heeded
+from .run import open_log
+
+
+class ModelChoice(NamedTuple):
+    """What was said about the model. ``preset`` says that ``name`` is from the environment: a session that
+    has a model of its own keeps it."""
+
+    name: str = ""
+    preset: bool = False
+    base_url: str = ""
+
+
+class Begun(NamedTuple):
+    """A session that is open for writing: where it stands, under which settings, how it is told of at the end."""
+
+    log: SessionHandle
+    state: AgentState
+    settings: RecordedSettings
+    ending: str
+
+
+@contextmanager
+def begun(*, file: str, store: str, session: str = "", title: str = "") -> Iterator[Begun]:
+    """A new session: in a JSONL file, or in a store.
+
+    Raises:
+        LogError: it cannot be made, or is there already.
+    """
+    if file:
+        with open_log(file) as log:
+            yield _begun(log, title, f"trajectory: {log.path}")
+        return
+    with open_store(store, create=True) as sessions, sessions.create(session) as stored:
+        yield _begun(stored, title, f"session: {stored.session}")
+
+
+def _begun(log: SessionHandle, title: str, ending: str) -> Begun:
+    _entitle(log, title)
+    state = fold(record.fact for record in log.records())
+    return Begun(log, state, recorded_settings(state), ending)
+
+
+@contextmanager
+def continued(place: Place, title: str = "") -> Iterator[Begun]:
+    """A session that is there. A torn last record is cut off, which is told.
+
+    Raises:
+        LogError: it has another writer, or is damaged.
+    """
+    with place:
+        with heeded():
+            log = place.open()
+        with log:
+            what = "trajectory" if isinstance(place, LogFile) else "session"
+            yield _begun(log, title, f"{what}: {place.name}")
+
+
+def _entitle(log: SessionHandle, title: str) -> None:
+    if title:
+        append_about(log, clean_text(title), None, time.time())
+
+
+def make_model(choice: ModelChoice, recorded: str) -> ChatModel:
+    """The model that was asked for, else the recorded one, else that of the environment.
+
+    Raises:
+        AgentError: there is none, or it cannot be made.
+    """
+    name = choice.name if choice.name and not choice.preset else recorded or choice.name
+    if not name:
+        raise BadRequestError("no model: give -m provider/model or set UNSPOOL_MODEL")
+    try:
+        return resolve_model(name, base_url=choice.base_url or None)
+    except AgentError as error:
+        if name != recorded or choice.name == name:
+            raise
+        raise BadRequestError(f"{error}: it is the session's model, -m gives it another") from error
+
+
+def limits_of(settings: RecordedSettings, max_turns: int | None) -> Limits:
+    """The recorded limits, with another number of turns where one is given."""
+    return settings.limits if max_turns is None else replace(settings.limits, turns=max_turns)
+
+
+def missing_tools(settings: RecordedSettings, tools: list[Tool]) -> str:
+    """What is to be said of tools that the session had and this command has not; empty if there are none."""
+    here = {tool.spec.name for tool in tools}
+    missing = [spec.name for spec in settings.tools if spec.name not in here]
+    return f"tools of the session that are not here: {', '.join(missing)}" if missing else ""

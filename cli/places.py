@@ -1,0 +1,241 @@
+"""Where sessions are kept, and which one a person means.
+
+The store is a SQLite file or a folder of JSONL files. A session is named by its id, by the beginning of
+one, or, if it is a JSONL file of its own, by that file's path.
+
+Read with: ``app.py`` (the options), ``unspool.trajectory.sessions``.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from unspool.kernel.codec import Record
+from unspool.kernel.errors import LogError
+from unspool.kernel.events import Fact
+from unspool.trajectory import (
+    JsonlLog,
+    JsonlSessions,
+    Report,
+    SessionHandle,
+    Sessions,
+    SqliteSessions,
+    follow,
+    fork_log,
+    iter_facts,
+    iter_records,
+    verify,
+)
+
+DEFAULT_STORE: Final = os.path.join(".unspool", "sessions.db")
+_DATABASES: Final = (".db", ".sqlite", ".sqlite3")
+_NAMED: Final = 5  # sessions in an error
+
+
+class Place(Protocol):
+    """One session, wherever it is kept. Methods raise ``LogError``."""
+
+    @property
+    def name(self) -> str: ...
+    def facts(self) -> Iterator[Fact]: ...
+    def records(self) -> Iterator[Record]: ...
+    def follow(self, start: int) -> AsyncGenerator[Fact, None]: ...
+    def open(self) -> SessionHandle: ...
+    def verify(self, head: str | None, *, repair: bool) -> Report: ...
+    def fork(self, at: int | None, to: str) -> str: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session of a store; closes it."""
+
+    sessions: Sessions
+    name: str
+
+    def facts(self) -> Iterator[Fact]:
+        return self.sessions.facts(self.name)
+
+    def records(self) -> Iterator[Record]:
+        return self.sessions.records(self.name)
+
+    def follow(self, start: int) -> AsyncGenerator[Fact, None]:
+        return self.sessions.follow(self.name, start)
+
+    def open(self) -> SessionHandle:
+        return self.sessions.open(self.name)
+
+    def verify(self, head: str | None, *, repair: bool) -> Report:
+        return self.sessions.verify(self.name, head=head, repair=repair)
+
+    def fork(self, at: int | None, to: str) -> str:
+        return self.sessions.fork(self.name, at, to=to)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sessions.close()
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A session that is a JSONL file of its own; its name is the path."""
+
+    name: str
+
+    def facts(self) -> Iterator[Fact]:
+        return iter_facts(self.name)
+
+    def records(self) -> Iterator[Record]:
+        return iter_records(self.name)
+
+    def follow(self, start: int) -> AsyncGenerator[Fact, None]:
+        return follow(self.name, start)
+
+    def open(self) -> SessionHandle:
+        if not os.path.exists(self.name):  # it is gone on with, never made
+            raise LogError("log: cannot be opened", path=self.name, reason="No such file or directory")
+        return JsonlLog(self.name)
+
+    def verify(self, head: str | None, *, repair: bool) -> Report:
+        return verify(self.name, head=head, repair=repair)
+
+    def fork(self, at: int | None, to: str) -> str:
+        """Fork it into another file ``to``."""
+        if not to:
+            raise LogError("fork: a file is forked into another one, give --to FILE", path=self.name)
+        fork_log(self.name, to, at)
+        return to
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held open."""
+
+
+def open_store(path: str = "", *, create: bool = False) -> Sessions:
+    """The store at ``path``, the default one if that is empty.
+
+    With ``create`` it is made if missing; the default one's folder stays out of git.
+
+    Raises:
+        LogError: there is none (kind ``no_store``), it cannot be opened, or is something else.
+    """
+    place = path or DEFAULT_STORE
+    if not create and not os.path.exists(place):
+        raise LogError("store: there are no sessions yet", kind="no_store", path=place)
+    if create and not path:
+        _keep_out_of_git(os.path.dirname(place))
+    if os.path.isdir(place) or not (os.path.exists(place) or place.endswith(_DATABASES)):
+        return JsonlSessions(place)
+    return SqliteSessions(place, create=create)
+
+
+def _keep_out_of_git(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, ".gitignore"), "x", encoding="utf-8") as file:
+            file.write("*\n")
+    except OSError:
+        pass  # there already; or not writable, which opening the store will say
+
+
+def find(given: str, store: str = "") -> Place:
+    """The session that ``given`` names: the newest one of the store if that is empty.
+
+    An id comes before a file of that name, and a file before ids that begin like it.
+
+    Raises:
+        LogError: there is none, or more than one.
+    """
+    if _is_path(given):
+        return _file(given)
+    try:
+        sessions = open_store(store)
+    except LogError as error:
+        if os.path.exists(given):
+            return _file(given)
+        raise _not_found(given, store) if error.details.get("kind") == "no_store" else error from None
+    return _search(sessions, given)
+
+
+def find_stored(given: str, store: str = "") -> StoredSession:
+    """The session of the store that ``given`` names.
+
+    Raises:
+        LogError: as ``find``; or it is a file of its own.
+    """
+    place = find(given, store)
+    if isinstance(place, StoredSession):
+        return place
+    raise LogError("session: this is a file, and in no store", path=place.name)
+
+
+def _search(sessions: Sessions, given: str) -> Place:
+    try:
+        found = _session(sessions, given)
+    except BaseException:
+        sessions.close()
+        raise
+    if found:
+        return StoredSession(sessions, found)
+    sessions.close()
+    return _file(given)
+
+
+def _session(sessions: Sessions, given: str) -> str:
+    """The session's id; empty where ``given`` is a file."""
+    if given and has_session(sessions, given):
+        return given
+    if given and os.path.exists(given):
+        return ""
+    ids = [info.session for info in sessions.list(limit=None if given else 1)]
+    matches = [session for session in ids if session.startswith(given)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise LogError("session: more than one begins like that", given=given, sessions=matches[:_NAMED])
+    raise _not_found(given, sessions.path)
+
+
+def has_session(sessions: Sessions, session: str) -> bool:
+    """Whether the store has this very session, damaged or not."""
+    try:
+        sessions.info(session)
+    except LogError as error:
+        return error.details.get("kind") not in (None, "no_session")
+    return True
+
+
+def _file(path: str) -> LogFile:
+    if _is_store(path):
+        raise LogError("session: this is a store of many, give --store PATH and name one", path=path)
+    return LogFile(path)
+
+
+def _is_path(given: str) -> bool:
+    return os.sep in given or bool(os.altsep and os.altsep in given)
+
+
+def _is_store(path: str) -> bool:
+    if os.path.isdir(path):
+        return True
+    try:
+        with open(path, "rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False  # reading it as a log will say why
+
+
+def _not_found(given: str, store: str) -> LogError:
+    place = store or DEFAULT_STORE
+    if not given:
+        return LogError("session: there is none yet", store=place)
+    return LogError("session: there is no such session or file", given=given, store=place)

@@ -1,0 +1,136 @@
+"""``unspool resume``: goes on with a session that was interrupted, has paused, or has messages queued.
+
+Calls that wait for a person are decided first: by the options, or by whoever sits at the terminal. Those that
+nobody decides go on waiting; what is decided of the others is recorded, for the next time.
+
+Read with: ``waiting.py``, ``beginning.py``, ``run.py``, ``unspool.kernel.approval``.
+"""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from unspool.kernel.approval import check_decisions, record_decisions
+from unspool.kernel.clock import SystemClock
+from unspool.kernel.codec import Codec
+from unspool.kernel.errors import ContinueError
+from unspool.kernel.hooks import Verdict
+from unspool.kernel.loop import check_continue
+from unspool.kernel.ports import Tool
+from unspool.kernel.recorder import Recorder
+from unspool.kernel.state import AgentState
+
+from .asking import ask, can_ask
+from .beginning import Begun, ModelChoice, continued, limits_of, make_model, missing_tools
+from .output import complain, console, raw_stdout, write_json
+from .places import Place
+from .run import Job, perform
+from .view import JsonView, TextView, View, printable
+from .waiting import approval_lines, approval_object, waiting_lines
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """What was said on the command line. ``verdict`` is for ``calls``, for all that wait if there are none."""
+
+    model: ModelChoice
+    tools: list[Tool]
+    verdict: Verdict | None = None
+    calls: Sequence[str] = ()
+    max_turns: int | None = None
+    as_json: bool = False
+
+
+def resume(place: Place, wish: Wish) -> int:
+    """Go on with a session; the exit status.
+
+    Raises:
+        AgentError: it cannot begin: the session, the model, a call that does not wait.
+    """
+    with continued(place) as begun:
+        view: View = JsonView(raw_stdout()) if wish.as_json else TextView(console(), live=True)
+        _tell(view, waiting_lines(begun.state))
+        if not begun.state.waiting_calls:
+            if wish.verdict is not None:
+                raise ContinueError("resume: no call waits for a decision")
+            check_continue(begun.state)
+            return perform(_job(begun, wish, view))
+        if wish.verdict is None and not can_ask():
+            return _refuse(begun.state, as_json=wish.as_json)
+        return _decide(begun, wish, view)
+
+
+def by_person(*, allow: bool) -> Verdict:
+    """The verdict of whoever gives the command."""
+    person = os.environ.get("USER", "")
+    return Verdict.allow(by=person) if allow else Verdict.deny(by=person)
+
+
+def _decide(begun: Begun, wish: Wish, view: View) -> int:
+    """Go on with the decisions on all calls that wait; with some of them, record those and leave it at that."""
+    waiting = [call.call.id for call in begun.state.waiting_calls]
+    if wish.verdict is None:
+        job: Job | None = _job(begun, wish, view)  # first: nobody shall be asked for nothing
+        decisions = _ask(begun.state, as_json=wish.as_json)
+    else:
+        decisions = dict.fromkeys(wish.calls or waiting, wish.verdict)
+        try:
+            check_decisions(begun.state, decisions)
+        except ValueError as error:
+            raise ContinueError(str(error)) from error
+        job = _job(begun, wish, view) if len(decisions) == len(waiting) else None
+    left = [call_id for call_id in waiting if call_id not in decisions]
+    if job is not None and not left:
+        return perform(dataclasses.replace(job, decisions=decisions))
+    if decisions:
+        recorder = Recorder(begun.state, log=begun.log, clock=SystemClock(), codec=Codec())
+        record_decisions(recorder, decisions)
+    _tell(view, [f"still waits for approval: {', '.join(left)}", begun.ending])
+    if not decisions:
+        complain("resume: nothing was decided")
+    return 0 if decisions else 2
+
+
+def _job(begun: Begun, wish: Wish, view: View) -> Job:
+    settings = begun.settings
+    return Job(
+        prompt=None,
+        model=make_model(wish.model, settings.model),
+        tools=wish.tools,
+        log=begun.log,
+        view=view,
+        notice=missing_tools(settings, wish.tools),
+        ending=begun.ending,
+        system=settings.system,
+        options=settings.options,
+        limits=limits_of(settings, wish.max_turns),
+        state=begun.state,
+    )
+
+
+def _ask(state: AgentState, *, as_json: bool) -> dict[str, Verdict]:
+    """What the person at the terminal decides, until they leave."""
+    decisions: dict[str, Verdict] = {}
+    for call in state.waiting_calls:
+        if as_json:  # stdout is for events
+            print(printable("\n".join(approval_lines(call))), file=sys.stderr)
+        answer = ask(f"allow {call.call.id} {call.call.name}?")
+        if answer is None:
+            break
+        decisions[call.call.id] = by_person(allow=answer)
+    return decisions
+
+
+def _refuse(state: AgentState, *, as_json: bool) -> int:
+    if as_json:
+        for call in state.waiting_calls:
+            write_json(approval_object(call))
+    complain("resume: calls wait for approval, give --allow or --deny")
+    return 2
+
+
+def _tell(view: View, lines: Iterable[str]) -> None:
+    for line in lines:
+        view.tell(line)

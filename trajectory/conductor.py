@@ -1,0 +1,236 @@
+"""Lets the outside of a replayed run happen where it was recorded.
+
+A run is replayed by the real loop. Everything that comes from outside waits here until the facts before it
+have come again: an answer of the model, the end of a tool, a message, an abort. When everything waits, what is
+next in the recording is let go; when nothing is next that could be let go, the replay has come to its end
+or to a difference.
+
+Read with: ``replay.py``, ``recording.py``.
+"""
+
+import heapq
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+from msgspec.structs import force_setattr
+
+from unspool.kernel.codec import Codec
+from unspool.kernel.errors import LogError
+from unspool.kernel.events import AgentStart, Fact, ModelResponse, ToolExecEnd
+from unspool.kernel.spawn import Job, Waker, current_backend
+
+from .differences import Difference, difference_of
+from .recording import Recording
+
+SETTLE: Final = 30  # rounds of the event loop in which nothing happens: then everything waits
+
+
+class Stopped(LogError):
+    """The replay goes no further: the recording has ended, was cut off by a crash, or differs."""
+
+
+class Conductor:
+    """Where a replay stands, and who waits for it to come further.
+
+    ``stall`` is called when everything waits; it lets something go, and says whether it could. ``stuck`` is
+    called when nothing could, not even a timer. ``settle`` rounds of the event loop in which nothing happens
+    are taken for waiting.
+    """
+
+    def __init__(self, recording: Recording, codec: Codec, settle: int = SETTLE) -> None:
+        self.recording = recording
+        self.position = 0  # the number of the last fact that has come again
+        self.difference: Difference | None = None
+        self.stopped = False
+        self.ending = False  # the run is told to end: nobody waits any more
+        self.busy = 0  # live tools and models under way, which take real time
+        self.allowed = 0  # who waits for a fact up to this one need not wait any more
+        self.stall: Callable[[], bool] = lambda: False
+        self.stuck: Callable[[], None] = lambda: None
+        self._settle = settle
+        self.clock = ReplayClock(self)
+        self._codec = codec
+        self._waiting: list[tuple[int, Waker]] = []
+        self._ticks = 0
+        self._job: Job | None = None
+
+    @property
+    def next(self) -> Fact | None:
+        """The fact that comes next in the recording."""
+        return self.recording.at(self.position + 1)
+
+    def tick(self) -> None:
+        """Something happened."""
+        self._ticks += 1
+
+    def check(self, fact: Fact) -> None:
+        """Take in a fact of the replay.
+
+        Raises:
+            Stopped: it is not the one that comes next.
+        """
+        recorded = self.next
+        if recorded is None:
+            self._stop(None)
+        elif fact.run_id and (
+            recorded.run_id != fact.run_id or (type(recorded) is AgentStart and type(fact) is not AgentStart)
+        ):
+            self._stop(None)  # the process died here: another run goes on, or somebody in between
+        else:
+            _take_measurements(recorded, fact)
+            difference = difference_of(recorded, fact, self._codec)
+            if difference is not None:
+                self._stop(difference)
+        self.position = fact.seq
+        self.tick()
+        self.wake()
+
+    def _stop(self, difference: Difference | None) -> None:
+        self.stopped = True
+        self.difference = self.difference or difference
+        raise Stopped("replay: goes no further")
+
+    def wake(self) -> None:
+        """Let everybody look at where the replay stands."""
+        for seq, waker in self._waiting:
+            if self._reached(seq):
+                waker.set()
+
+    def allow(self, seq: int) -> None:
+        """Let everybody go on who waits for a fact up to number ``seq``."""
+        self.allowed = max(self.allowed, seq)
+        self.wake()
+
+    def _reached(self, seq: int) -> bool:
+        return self.ending or seq <= self.position or seq <= self.allowed
+
+    async def until(self, seq: int) -> None:
+        """Wait until fact ``seq`` has come again, or the run is told to end."""
+        entry = (seq, current_backend().waker())
+        self._waiting.append(entry)
+        try:
+            while not self._reached(seq):
+                await entry[1].wait()
+        finally:
+            self._waiting.remove(entry)
+            self.tick()
+
+    async def forever(self) -> None:
+        """Wait until the run is told to end."""
+        await self.until(len(self.recording) + 1)
+
+    # --- when everything waits ------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Watch over a run."""
+        self.ending = False
+        self._job = current_backend().spawn(self._watch)
+
+    async def end(self) -> None:
+        """Stop watching."""
+        job, self._job = self._job, None
+        if job is not None:
+            job.cancel()
+            while not job.done:
+                await anyio.lowlevel.checkpoint()
+
+    async def _watch(self) -> None:
+        while True:
+            ticks = self._ticks
+            for _ in range(self._settle):
+                await anyio.lowlevel.checkpoint()
+            if ticks != self._ticks:
+                continue
+            if self.stall() or self.clock.fire():
+                self.tick()
+            elif self.busy:
+                await anyio.sleep(0.001)
+            else:
+                self.stuck()
+                return
+
+
+class ReplayClock:
+    """The recorded time. Timers run out when everything else waits, in their order."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+        self._now = 0.0
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._cancelled: set[int] = set()
+        self._numbers = itertools.count()
+
+    def time(self) -> float:
+        """That of the fact that comes next."""
+        recorded = self._conductor.next
+        return recorded.time if recorded is not None else 0.0
+
+    def monotonic(self) -> float:
+        return self._now
+
+    async def sleep(self, seconds: float, /) -> None:
+        waker = current_backend().waker()
+        cancel = self.call_later(seconds, waker.set)
+        try:
+            await waker.wait()
+        finally:
+            cancel()
+
+    def call_later(self, seconds: float, fn: Callable[[], None], /) -> Callable[[], None]:
+        number = next(self._numbers)
+        heapq.heappush(self._timers, (self._now + max(0.0, seconds), number, fn))
+        return lambda: self._cancelled.add(number)
+
+    def fire(self) -> bool:
+        """Let time pass until the next timer; whether there is one."""
+        while self._timers:
+            at, number, fn = heapq.heappop(self._timers)
+            if number in self._cancelled:
+                self._cancelled.discard(number)
+                continue
+            self._now = max(self._now, at)
+            fn()
+            return True
+        return False
+
+
+class ReplayLog:
+    """The log of a replay: keeps nothing, compares."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    def append(self, fact: Fact, /) -> None:
+        """Compare a fact with the recorded one.
+
+        Raises:
+            Stopped: they differ, or nothing more was recorded.
+        """
+        self._conductor.check(fact)
+
+    async def flush(self) -> None:
+        """Nothing is stored."""
+
+    async def read(self, start: int = 0, stop: int | None = None) -> AsyncIterator[Fact]:
+        for fact in self._conductor.recording.after(start):
+            if stop is None or fact.seq <= stop:
+                yield fact
+
+    async def tail(self, start: int = 0) -> AsyncGenerator[Fact, None]:
+        for fact in self._conductor.recording.after(start):
+            yield fact
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def _take_measurements(recorded: Fact, fact: Fact) -> None:
+    """Durations are measurements, not decisions: a replay has those that were recorded."""
+    if isinstance(fact, ToolExecEnd) and isinstance(recorded, ToolExecEnd):
+        force_setattr(fact, "duration_s", recorded.duration_s)
+    elif isinstance(fact, ModelResponse) and isinstance(recorded, ModelResponse):
+        force_setattr(fact, "total_s", recorded.total_s)
+        force_setattr(fact, "first_token_s", recorded.first_token_s)

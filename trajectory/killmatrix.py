@@ -1,0 +1,162 @@
+"""Kill a session at every place there is, go on with it, and see whether anything was lost or done twice.
+
+``python -m unspool.trajectory.killmatrix`` runs a session of thirty turns in a process of its own and
+kills that with SIGKILL: before, in the middle of and after every append, around every flush, before and
+after the effect of every tool, on both kinds of log that are files. A fresh process goes on from the log
+alone. Then no acknowledged fact may be missing or doubled, no effect may have come twice, and the session
+must end as one does that nobody kills (``killmatrix_checks.py`` has the whole list).
+
+A case is named by its log and place, ``jsonl:torn:137``; ``--only`` runs one again. Needs ``fork``.
+
+Read with: ``killmatrix_processes.py``, ``killmatrix_session.py``, ``killmatrix_points.py``.
+"""
+
+import argparse
+import gc
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+
+from msgspec import DecodeError
+from msgspec.json import decode, encode
+
+from .killmatrix_logs import STORES, Tell
+from .killmatrix_points import KINDS, Place
+from .killmatrix_processes import Case, Child, Course, course_of, try_case, warm_up
+
+_TWICE = "twice"
+_LABELS = {**KINDS, _TWICE: "killed again while going on"}
+_EVERY = 10  # of how many cases one is killed twice, by default
+
+
+def kind_of(case: Case) -> str:
+    """What a case is counted under."""
+    return _TWICE if len(case.kills) > 1 else case.kills[0].kind
+
+
+def all_cases(log: str, course: Course) -> list[Case]:
+    """Every place of the course, kind by kind, and for a part of them a second one on the way on."""
+    places = sorted(course.trail, key=lambda place: [*KINDS].index(place.kind))
+    once = [Case(log, (place,)) for place in places]
+    return once + _killed_twice(log, course)
+
+
+def _killed_twice(log: str, course: Course) -> list[Case]:
+    """Cases whose second place comes surely: while there is left of the session what has so many of them."""
+    total = Counter(place.kind for place in course.trail)
+    kinds = [kind for kind in KINDS if total[kind] and kind != "aside"]
+    cases: list[Case] = []
+    seen: Counter[str] = Counter()
+    for number, place in enumerate(course.trail):
+        seen[place.kind] += 1
+        kind = kinds[len(cases) % len(kinds)]
+        left = (total[kind] - seen[kind]) * 3 // 4
+        if number % _EVERY == 0 and left > 0:
+            cases.append(Case(log, (place, Place(kind, 1 + number * 7 % left))))
+    return cases
+
+
+def sampled(cases: Sequence[Case], size: int) -> list[Case]:
+    """About ``size`` of the cases, evenly spread over each kind, at least one of each."""
+    kinds: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        kinds.setdefault((case.log, kind_of(case)), []).append(case)
+    chosen: list[Case] = []
+    for group in kinds.values():
+        count = min(len(group), max(1, round(size * len(group) / len(cases))))
+        chosen += [group[(2 * index + 1) * len(group) // (2 * count)] for index in range(count)]
+    return chosen
+
+
+def try_all(cases: Sequence[Case], courses: Mapping[str, Course], folder: str, jobs: int) -> list[list[str]]:
+    """What is wrong with each case; ``jobs`` processes share the work. The folders of those that pass go."""
+
+    def work(mine: range, tell: Tell) -> None:
+        for number in mine:
+            case = cases[number]
+            place = os.path.join(folder, str(case).replace(":", "-"))
+            problems = try_case(case, place, courses[case.log])
+            if not problems:
+                shutil.rmtree(place)
+            tell(encode([number, problems]).decode())
+
+    shares = [range(job, len(cases), jobs) for job in range(jobs)]
+    workers = [Child(partial(work, share), limit_s=0) for share in shares]
+    found = [["the process that should try it has died"] for _ in cases]
+    for worker in workers:
+        for line in worker.join()[1]:
+            with suppress(DecodeError):  # the last words of a worker are no result
+                number, problems = decode(line, type=tuple[int, list[str]])
+                found[number] = problems
+    return found
+
+
+def table(cases: Sequence[Case], found: Sequence[Sequence[str]]) -> list[str]:
+    """How many cases of each kind have passed, for each log."""
+    logs = list(dict.fromkeys(case.log for case in cases))
+    total = Counter((kind_of(case), case.log) for case in cases)
+    passed = Counter(
+        (kind_of(case), case.log) for case, problems in zip(cases, found, strict=True) if not problems
+    )
+    lines = []
+    for kind, label in _LABELS.items():
+        counts = [
+            f"{log} {passed[kind, log]}/{total[kind, log]}".ljust(16) for log in logs if total[kind, log]
+        ]
+        if counts:
+            lines.append(f"{label:<32}{''.join(counts)}".rstrip())
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the matrix, print what came of it; 0 where everything has passed."""
+    options = _parser().parse_args(arguments)
+    only: list[Case] = options.only
+    logs = sorted({case.log for case in only}) or ([*STORES] if options.log == "both" else [options.log])
+    shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    folder = options.keep or tempfile.mkdtemp(prefix="killmatrix-", dir=shared_memory)
+    try:
+        warm_up(os.path.join(folder, "warm"))
+        gc.freeze()
+        courses = {log: course_of(log, os.path.join(folder, log)) for log in logs}
+        cases = only or [case for log in logs for case in all_cases(log, courses[log])]
+        if options.sample:
+            cases = sampled(cases, options.sample)
+        found = try_all(cases, courses, folder, options.jobs)
+    finally:
+        if not options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(*table(cases, found), sep="\n")
+    for case, problems in zip(cases, found, strict=True):
+        if problems:
+            print(f"\n--only {case}", *problems, sep="\n  ")
+    passed = sum(not problems for problems in found)
+    print(f"{passed}/{len(cases)}")
+    return int(passed < len(cases))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "killmatrix", description="Kill a session everywhere, and go on with it."
+    )
+    parser.add_argument("--log", choices=[*STORES, "both"], default="both", help="the kind of log")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="about N cases, evenly spread")
+    parser.add_argument(
+        "--only",
+        type=Case.of,
+        action="append",
+        default=[],
+        metavar="CASE",
+        help="this case, as it was printed",
+    )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that share the work")
+    parser.add_argument("--keep", metavar="DIR", help="work there, and keep the logs of what fails")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,171 @@
+"""A recorded session, looked at from where a replay of it stands.
+
+Everything that came from outside (answers of models, results of tools, messages, aborts, decisions, what
+hooks said) is in the facts; a replay asks here what it was, by the number of the fact that comes next.
+
+Read with: ``replay.py``, ``conductor.py``.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from unspool.kernel.events import (
+    AgentStart,
+    ApprovalRequested,
+    Fact,
+    ModelResponse,
+    QueueChanged,
+    SessionChanged,
+    ToolExecDispatch,
+    ToolExecEnd,
+    ToolExecStart,
+    UnknownFact,
+)
+from unspool.kernel.json_edge import canonical_bytes
+from unspool.kernel.ports import CallOptions, SystemBlock, ToolSpec
+
+from .values import from_blob
+
+F = TypeVar("F", bound=Fact)
+T = TypeVar("T")
+
+
+class Recording:
+    """The facts of a session; numbers are those of the facts, from 1."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self.facts = list(facts)
+        self.blobs: dict[str, Any] = {}
+        self.ends: dict[str, ToolExecEnd] = {}
+        self.dispatched: dict[str, ToolExecDispatch] = {}
+        self.asked: dict[str, ApprovalRequested] = {}
+        self.calls_of: dict[str, list[str]] = {}  # tool: its calls
+        self.arguments: dict[str, dict[str, Any]] = {}
+        for fact in self.facts:
+            self._index(fact)
+        self._released = self._release_points()
+
+    def _index(self, fact: Fact) -> None:
+        self.blobs.update(getattr(fact, "blobs", {}))
+        match fact:
+            case ToolExecStart():
+                self.calls_of.setdefault(fact.tool, []).append(fact.call_id)
+                self.arguments[fact.call_id] = fact.args
+            case ToolExecEnd():
+                self.ends[fact.call_id] = fact
+            case ToolExecDispatch():
+                self.dispatched[fact.call_id] = fact
+            case ApprovalRequested():
+                for call_id in fact.call_ids:
+                    self.asked.setdefault(call_id, fact)
+
+    def _release_points(self) -> dict[str, int]:
+        """After which fact each call may end. Calls whose ends stand side by side, in the order of their
+        starts, may have ended together: they are let go together."""
+        order = {
+            call_id: n for n, call_id in enumerate(call for calls in self.calls_of.values() for call in calls)
+        }
+        starts = {fact.call_id: fact.seq for fact in self.facts if isinstance(fact, ToolExecStart)}
+        points: dict[str, int] = {}
+        point, last = 0, ("", -1)
+        for fact in self.facts:
+            if not isinstance(fact, ToolExecEnd):
+                last = ("", -1)
+                continue
+            began = starts.get(fact.call_id, order.get(fact.call_id, 0))
+            if last[1] < 0 or began < last[1]:
+                point = fact.seq - 1
+            points[fact.call_id] = point
+            last = (fact.call_id, began)
+        return points
+
+    def release_point(self, call_id: str) -> int | None:
+        """After which fact a call may end; None where its end is not recorded."""
+        return self._released.get(call_id)
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def at(self, seq: int) -> Fact | None:
+        """Fact ``seq``; None after the last one."""
+        return self.facts[seq - 1] if 0 < seq <= len(self.facts) else None
+
+    def after(self, seq: int) -> Iterator[Fact]:
+        """The facts after number ``seq``."""
+        for index in range(seq, len(self.facts)):
+            yield self.facts[index]
+
+    def rest_of_run(self, seq: int, run_id: str) -> Iterator[Fact]:
+        """The facts of a run after number ``seq``, up to its end or to where it was cut off."""
+        for fact in self.after(seq):
+            if fact.run_id != run_id or isinstance(fact, AgentStart):
+                return
+            yield fact
+
+    def find(self, kind: type[F], seq: int, run_id: str) -> F | None:
+        """The next fact of a kind in a run."""
+        return next((fact for fact in self.rest_of_run(seq, run_id) if isinstance(fact, kind)), None)
+
+    def value(self, key: str, kind: type[T], default: T) -> T:
+        """What is stored under a hash; ``default`` for none, and for one that is not there."""
+        return from_blob(self.blobs[key], kind) if key in self.blobs else default
+
+    def options(self, key: str) -> CallOptions:
+        return self.value(key, CallOptions, CallOptions())
+
+    def system(self, key: str) -> tuple[SystemBlock, ...]:
+        return self.value(key, tuple[SystemBlock, ...], ())
+
+    def specs(self, start: AgentStart) -> tuple[ToolSpec, ...]:
+        """The tools of a run: those it offered, and those that it held back."""
+        return self.value(start.toolbox or start.tools, tuple[ToolSpec, ...], ())
+
+    def call_with(self, tool: str, args: Any, seq: int) -> str:
+        """The call of a tool with these arguments that has not ended by fact ``seq``."""
+        wanted = canonical_bytes(args)
+        for call_id in self.calls_of.get(tool, ()):
+            end = self.ends.get(call_id)
+            if (end is None or end.seq > seq) and canonical_bytes(self.arguments[call_id]) == wanted:
+                return call_id
+        return ""
+
+    def next_about(self, call_id: str, seq: int) -> Fact | None:
+        """What comes next of a call, after its start."""
+        for fact in self.after(seq):
+            match fact:
+                case ToolExecEnd() | ToolExecDispatch() if fact.call_id == call_id:
+                    return fact
+                case ApprovalRequested() if call_id in fact.call_ids:
+                    return fact
+                case _:
+                    continue
+        return None
+
+
+def is_input(fact: Fact) -> bool:
+    """Whether a fact was recorded because of the outside, and not by the run itself."""
+    match fact:
+        case QueueChanged():
+            return (fact.lane != "prompt" and fact.action == "queued") or fact.action == "cleared"
+        case SessionChanged() | UnknownFact():
+            return True
+        case _:
+            return False
+
+
+def replied(facts: Iterable[Fact], purpose: str) -> Iterator[Fact]:
+    """What a model call came to, out of the facts after its announcement: up to its response."""
+    for fact in facts:
+        yield fact
+        if isinstance(fact, ModelResponse) and fact.purpose == purpose and fact.source == "model":
+            return
+
+
+def consecutive(facts: Iterable[Fact], kind: type[F], cause: Sequence[str] = ()) -> list[F]:
+    """The facts of a kind with which ``facts`` begins."""
+    found: list[F] = []
+    for fact in facts:
+        if not isinstance(fact, kind) or (cause and getattr(fact, "cause", "") not in cause):
+            break
+        found.append(fact)
+    return found

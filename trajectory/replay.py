@@ -1,0 +1,489 @@
+"""Replaying a session: the real loop again, with everything from outside as it was recorded.
+
+``replay`` runs a log through the kernel and compares each fact with the recorded one, byte for byte. The
+clock, the ids, the delays, the answers of the model, the outcomes of the tools, messages, aborts and
+decisions are those of the log; nothing is called and nothing is stored. Given the host's configuration, its
+hooks, gate, tools and context manager take part: the first fact that comes out otherwise shows what a change
+of theirs does to a session of the past.
+
+Read with: ``conductor.py`` (when things happen), ``recording.py`` (what happened), ``replay_host.py``.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import anyio
+from msgspec import Struct
+from msgspec.structs import replace
+
+from unspool.kernel.abort import Abort, Inbox
+from unspool.kernel.codec import Codec
+from unspool.kernel.config import AgentContext, LoopConfig, Settings
+from unspool.kernel.errors import AgentError, describe
+from unspool.kernel.events import (
+    AgentEnd,
+    AgentStart,
+    ApprovalDecided,
+    ConfigChanged,
+    ContextCompacted,
+    Cut,
+    ErrorEvent,
+    Fact,
+    MessageEnd,
+    ModelResponse,
+    QueueChanged,
+    RetryEvent,
+    Stored,
+    ToolExecEnd,
+)
+from unspool.kernel.limits import Retry
+from unspool.kernel.loop import Beginning, Session, open_stream
+from unspool.kernel.messages import Text
+from unspool.kernel.ports import ChatModel, Tool, ToolSpec
+from unspool.kernel.projection import Projector
+from unspool.kernel.recorder import Recorder
+from unspool.kernel.state import AgentState
+from unspool.kernel.stream import EventStream
+from unspool.kernel.texts import DEFAULT_TEXTS
+from unspool.kernel.toolbox import Toolbox
+
+from .conductor import SETTLE, Conductor, ReplayLog, Stopped
+from .differences import Difference
+from .rebuild import requests
+from .recording import Recording, consecutive, is_input
+from .replay_host import RecordedContext, recorded_hooks, stored_message, verdicts_of
+from .replay_parts import (
+    BlindTool,
+    LiveModel,
+    LiveTool,
+    LookingTool,
+    RecordedModel,
+    RecordedTool,
+    as_recorded,
+)
+from .sources import Source, facts_from
+
+_TRIES = 12  # at most, for moments that a log leaves open
+
+
+class Replayed(Struct, frozen=True, kw_only=True):
+    """What a replay came to: how many facts came out as recorded, of how many, and the first difference."""
+
+    facts: int
+    recorded: int
+    difference: Difference | None = None
+
+    @property
+    def same(self) -> bool:
+        """Whether every fact came out as it was recorded."""
+        return self.difference is None
+
+
+async def replay(
+    source: Source,
+    *,
+    config: LoopConfig | None = None,
+    context: AgentContext | None = None,
+    tools: Literal["recorded", "live"] = "recorded",
+    model: ChatModel | Literal["recorded"] = "recorded",
+    codec: Codec | None = None,
+) -> Replayed:
+    """Run a recorded session again and say where it first comes out otherwise.
+
+    Without ``config`` and ``context`` everything is taken from the log, hooks and gate included. With them
+    (as ``agent_loop`` has them) hooks, texts, tools, system prompt, limits and context manager are the
+    host's; the model of ``config`` is not asked. ``tools="live"`` runs the tools of ``context``; a ``model``
+    answers in place of the recorded one.
+
+    Raises:
+        LogError: the log cannot be read or is damaged.
+        ValueError: live tools without a ``context``.
+    """
+    if tools == "live" and context is None:
+        raise ValueError("replay: live tools need a context that holds them")
+    recording = Recording(facts_from(source))
+    settings = _Live(config, context, tools == "live", None if model == "recorded" else model)
+    flips: set[int] = set()
+    best = Replayed(facts=-1, recorded=len(recording))
+    for _ in range(_TRIES):
+        performance = _Performance(recording, settings, codec or (config.codec if config else Codec()), flips)
+        result = await performance.run()
+        if result.facts > best.facts or result.same:
+            best = result
+        open_moments = [seq for seq in performance.moments if seq not in flips and seq <= result.facts + 1]
+        if result.same or not open_moments:
+            break
+        flips = {*flips, open_moments[-1]}
+    return best
+
+
+class _Live(Struct, frozen=True):
+    """What of a replay is the host's."""
+
+    config: LoopConfig | None
+    context: AgentContext | None
+    tools: bool
+    model: ChatModel | None
+
+
+class _Performance:
+    """One replay, from the first fact on.
+
+    ``flips`` are moments at which something of the outside is let in late, when everything waits, although
+    the log has it between two pulls of the consumer: which of the two it was a log leaves open.
+    """
+
+    def __init__(self, recording: Recording, live: _Live, codec: Codec, flips: set[int]) -> None:
+        self.moments: list[int] = []
+        self._recording = recording
+        self._live = live
+        self._codec = codec
+        self._flips = flips
+        self._conductor = Conductor(recording, codec, SETTLE if live.config is None else 5 * SETTLE)
+        self._conductor.stall, self._conductor.stuck = self._stall, self._stuck
+        self._log = ReplayLog(self._conductor)
+        self._recorder = self._new_recorder(None)
+        self._projector = Projector()
+        self._abort = Abort()
+        self._cut: Cut | None = None
+        self._gone = ""  # how the consumer left, where it did
+        self._scope = anyio.CancelScope()
+        self._requests = {each.seq: each for each in requests(recording.facts) if each.purpose != "reply"}
+
+    def _new_recorder(self, state: AgentState | None) -> Recorder:
+        session = state.session if state is not None else ""
+        clock = self._conductor.clock
+        return Recorder(state, log=self._log, clock=clock, codec=self._codec, session=session or "replay")
+
+    async def run(self) -> Replayed:
+        conductor = self._conductor
+        difference: Difference | None = None
+        try:
+            while (fact := conductor.next) is not None and difference is None:
+                if isinstance(fact, AgentStart):
+                    difference = await self._run(fact)
+                elif fact.run_id:
+                    difference = self._missing(fact, "the replay's run had ended")
+                else:
+                    self._recorder.record(replace(fact), fact.time)
+        except Stopped:
+            difference = None
+        except (AgentError, ValueError, TypeError, AssertionError) as error:
+            difference = Difference(
+                seq=conductor.position + 1, what="failed", message=f"the replay raised: {describe(error)}"
+            )
+        return Replayed(
+            facts=conductor.position,
+            recorded=len(self._recording),
+            difference=conductor.difference or difference,
+        )
+
+    def _missing(self, fact: Fact, why: str) -> Difference:
+        kind = type(fact).__struct_config__.tag
+        return Difference(
+            seq=fact.seq, what="missing", message=f"{kind} was recorded, {why}", recorded=str(kind)
+        )
+
+    # --- one run --------------------------------------------------------------------------------
+
+    async def _run(self, start: AgentStart) -> Difference | None:
+        conductor, recorder = self._conductor, self._recorder
+        recorder.session = start.session or recorder.session
+        config, context = self._settings(start)
+        self._abort, self._cut, self._gone = config.abort or Abort(), self._cut_of(start), ""
+        session = Session(recorder, self._projector, Toolbox(context.tools))
+        stream = open_stream(session, self._beginning(start), context, config)
+        conductor.start()
+        try:
+            with anyio.CancelScope() as self._scope:
+                async with stream:
+                    await self._consume(stream)
+        except Stopped:
+            if conductor.difference is not None or conductor.next is None:
+                raise
+            self._gone = "crashed"
+        finally:
+            await conductor.end()
+        following = conductor.next
+        if self._gone == "stuck" and following is not None:
+            return self._missing(following, "the replay waits for something that the log does not tell")
+        if self._gone == "crashed":
+            self._crash()
+        return None
+
+    async def _consume(self, stream: EventStream) -> None:
+        """Take the events, and let in what came while the consumer had one."""
+        async for _ in stream:
+            self._conductor.tick()
+            while self._let_in(waiting=False):
+                pass
+            if self._gone:
+                return
+
+    def _crash(self) -> None:
+        """The process died here: what goes on is another one, from the facts so far."""
+        self._recorder = self._new_recorder(self._recorder.state)
+        self._projector = Projector()
+        self._conductor.stopped = False
+
+    def _beginning(self, start: AgentStart) -> Beginning:
+        prompts: list[Stored] = []
+        decided: list[ApprovalDecided] = []
+        for fact in self._recording.rest_of_run(start.seq, start.run_id):
+            match fact:
+                case QueueChanged(lane="prompt", action="queued"):
+                    prompts.append(Stored(message=fact.message, app=fact.app))
+                case ApprovalDecided() if start.cause == "resume":
+                    decided.append(fact)
+                case ConfigChanged() | ErrorEvent(kind="no_tools"):
+                    continue
+                case _:
+                    break
+        decisions = verdicts_of(decided) if start.cause == "resume" else None
+        return Beginning(start.cause, tuple(prompts), decisions)
+
+    # --- what it runs with ----------------------------------------------------------------------
+
+    def _settings(self, start: AgentStart) -> tuple[LoopConfig, AgentContext]:
+        live, conductor = self._live, self._conductor
+        config = live.config or self._recorded_config(start)
+        given = live.context or AgentContext(system=self._recording.system(start.system))
+        history = [message for each in start.history if (message := stored_message(each)) is not None]
+        tools = self._tools(start)
+        context = dataclasses.replace(given, tools=tools, messages=history, state=None)
+        changed = any(
+            isinstance(fact, ConfigChanged) and fact.active_tools is None
+            for fact in self._recording.rest_of_run(start.seq + 1, start.run_id)
+        )
+        config = dataclasses.replace(
+            config,
+            model=self._model(start, start.model),
+            log=self._log,
+            clock=conductor.clock,
+            codec=self._codec,
+            inbox=Inbox(),
+            abort=Abort(),
+            rand=lambda: 0.0,
+            agent=start.agent if live.config is None else config.agent,
+            refresh=None,
+        )
+        if changed and live.config is None:
+            config = dataclasses.replace(config, refresh=lambda: self._refreshed(start))
+            self._current = Settings(config, context)
+        return config, context
+
+    def _recorded_config(self, start: AgentStart) -> LoopConfig:
+        recording = self._recording
+        attempts = [fact.limit for fact in recording.facts if isinstance(fact, RetryEvent)]
+        return LoopConfig(
+            model=self._model(start, start.model),
+            limits=start.limits,
+            options=recording.options(start.options),
+            retry=Retry(attempts=attempts[0]) if attempts else Retry(),
+            hooks=recorded_hooks(self._conductor),
+            context=self._context_manager(),
+            texts=replace(DEFAULT_TEXTS, step_limit=_step_limit(recording)),
+            steering_mode=_mode(recording, "steering"),
+            follow_up_mode=_mode(recording, "follow_up"),
+        )
+
+    def _context_manager(self) -> RecordedContext | None:
+        """One, unless the log shows an overflow that nobody tried to mend."""
+        for fact in self._recording.facts:
+            if isinstance(fact, ModelResponse) and fact.error_kind == "context_overflow":
+                following = self._recording.at(fact.seq + 1)
+                if isinstance(following, ErrorEvent) and following.kind == "context_overflow":
+                    return None
+        return RecordedContext(self._conductor, self._requests, lambda: self._recorder.state)
+
+    def _model(self, start: AgentStart, name: str) -> ChatModel:
+        if self._live.model is not None:
+            return LiveModel(self._live.model, self._conductor)
+        takes_tools = not any(
+            isinstance(fact, ErrorEvent) and fact.kind == "no_tools"
+            for fact in self._recording.rest_of_run(start.seq, start.run_id)
+        )
+        return RecordedModel(self._conductor, name, takes_tools)
+
+    def _tools(self, start: AgentStart) -> Sequence[Tool]:
+        context, conductor = self._live.context, self._conductor
+        if context is not None:
+            if self._live.tools:
+                return [LiveTool(tool, conductor) for tool in context.tools]
+            return [as_recorded(tool, conductor) for tool in context.tools]
+        specs = self._recording.specs(start) or self._unoffered(start)
+        return [self._recorded_tool(spec) for spec in specs]
+
+    def _unoffered(self, start: AgentStart) -> tuple[ToolSpec, ...]:
+        """A tool for a model that takes none, so that this is told again."""
+        model = self._model(start, start.model)
+        return () if model.supports_tools else (ToolSpec(name="unoffered"),)
+
+    def _recorded_tool(self, spec: ToolSpec) -> RecordedTool:
+        recording = self._recording
+        calls = recording.calls_of.get(spec.name, ())
+        shown = any(
+            call_id in asked.previews
+            for call_id in calls
+            if (asked := recording.asked.get(call_id)) is not None
+        )
+        refused = any(
+            end.outcome in ("invalid", "denied", "error") and call_id not in recording.dispatched
+            for call_id in calls
+            if (end := recording.ends.get(call_id)) is not None
+        )
+        kind = LookingTool if shown else BlindTool if refused else RecordedTool
+        return kind(self._conductor, spec)
+
+    def _refreshed(self, start: AgentStart) -> Settings:
+        """The settings that the next turn took over, where the log says that they changed."""
+        fact, current = self._conductor.next, self._current
+        if not isinstance(fact, ConfigChanged) or fact.active_tools is not None:
+            return current
+        config, context, recording = current.config, current.context, self._recording
+        if fact.model is not None:
+            config = dataclasses.replace(config, model=self._model(start, fact.model))
+        if fact.options is not None:
+            config = dataclasses.replace(config, options=recording.options(fact.options))
+        if fact.limits is not None:
+            config = dataclasses.replace(config, limits=fact.limits)
+        if fact.system is not None:
+            context = dataclasses.replace(context, system=recording.system(fact.system))
+        if fact.tools is not None:
+            specs = recording.value(fact.tools, tuple[ToolSpec, ...], ())
+            context = dataclasses.replace(context, tools=[self._recorded_tool(spec) for spec in specs])
+        self._current = Settings(config, context)
+        return self._current
+
+    # --- the outside ----------------------------------------------------------------------------
+
+    def _cut_of(self, start: AgentStart) -> Cut | None:
+        """When the run was cut short from outside, and how."""
+        end = self._recording.find(AgentEnd, start.seq, start.run_id)
+        return end.cut if end is not None else None
+
+    def _let_in(self, *, waiting: bool) -> bool:
+        """Let in what is next, if it comes from outside and at such a moment; whether something was."""
+        fact = self._conductor.next
+        if fact is None or not is_input(fact) or self._recorder.run is None:
+            return self._cut_now(waiting)
+        if not waiting:
+            self.moments.append(fact.seq)
+        if waiting or not (getattr(fact, "waiting", False) or fact.seq in self._flips):
+            self._input(fact)
+            return True
+        return False
+
+    def _input(self, fact: Fact) -> None:
+        recorder = self._recorder
+        if isinstance(fact, QueueChanged) and fact.action == "queued":
+            recorder.queue_stored(fact.lane, Stored(message=fact.message, app=fact.app))
+        else:
+            recorder.record(replace(fact), fact.time)
+
+    def _cut_now(self, waiting: bool) -> bool:
+        cut = self._cut
+        if cut is None or self._conductor.position < cut.seq or self._conductor.ending:
+            return False
+        if not waiting:
+            self.moments.append(-cut.seq)
+            if cut.waiting or self._goes_on(cut) or -cut.seq in self._flips:
+                return False
+        self._end(cut)
+        return True
+
+    def _goes_on(self, cut: Cut) -> bool:
+        """Whether a model call or a tool was under way that the cut ended."""
+        for fact in self._rest_of(cut):
+            match fact:
+                case ModelResponse(error_kind="canceled"):
+                    return True
+                case ToolExecEnd():
+                    text = "".join([block.text for block in fact.content if isinstance(block, Text)])
+                    if fact.outcome != "cancelled" or text != DEFAULT_TEXTS.not_started:
+                        return True
+                case _:
+                    continue
+        return False
+
+    def _rest_of(self, cut: Cut) -> Iterator[Fact]:
+        """The facts of the run after it was cut short."""
+        last = self._recording.at(cut.seq)
+        return self._recording.rest_of_run(cut.seq, last.run_id if last is not None else "")
+
+    def _end(self, cut: Cut) -> None:
+        """Do what cut the run short."""
+        conductor = self._conductor
+        conductor.ending = True
+        conductor.wake()
+        if cut.how == "left":
+            self._leave("left")
+            return
+        kept, marker = "", None
+        for fact in self._rest_of(cut):
+            if isinstance(fact, ContextCompacted) and fact.reason == "interrupted":
+                heard = [each.message.text for each in fact.messages if each.message is not None]
+                kept = "".join(heard)
+            elif isinstance(fact, MessageEnd) and fact.message is not None:
+                if fact.message.stop_reason == "interrupted":
+                    kept = fact.message.text
+                elif fact.cause == "abort":
+                    marker = fact.message.text
+        keep = (lambda _: kept) if kept else False
+        self._abort.fire(marker=marker is not None, reason=marker or "", keep=keep)
+
+    def _leave(self, how: str) -> None:
+        self._gone = how
+        self._scope.cancel()
+
+    def _stall(self) -> bool:
+        """Everything waits: let in what came at such a moment, or see that this is the end of it."""
+        conductor, following = self._conductor, self._conductor.next
+        if self._let_in(waiting=True):
+            return True
+        if isinstance(following, ToolExecEnd) and conductor.allowed < following.seq:
+            conductor.allow(self._last_end(following))  # calls that end because the run does
+            return True
+        run = self._recorder.run
+        if (
+            following is None
+            or isinstance(following, AgentStart)
+            or (run is not None and not following.run_id)
+        ):
+            self._die("crashed")
+            return True
+        return False
+
+    def _last_end(self, first: ToolExecEnd) -> int:
+        ends = consecutive(self._recording.after(first.seq - 1), ToolExecEnd)
+        return ends[-1].seq
+
+    def _stuck(self) -> None:
+        self._die("stuck")
+
+    def _die(self, how: str) -> None:
+        """Stop the run without a word: nothing more of it was recorded."""
+        self._conductor.ending = True
+        self._recorder.broken = True
+        self._conductor.wake()
+        self._leave(how)
+
+
+def _mode(recording: Recording, lane: str) -> Literal["all", "one"]:
+    """Whether queued messages were delivered together or one by one."""
+    waiting = 0
+    for fact in recording.facts:
+        if isinstance(fact, QueueChanged) and fact.lane == lane:
+            waiting += len(fact.ids) if fact.action == "queued" else -len(fact.ids)
+            if fact.action == "taken" and waiting > 0:
+                return "one"
+    return "all"
+
+
+def _step_limit(recording: Recording) -> str:
+    """The words in which a run without turns left said so."""
+    for fact in recording.facts:
+        if isinstance(fact, MessageEnd) and fact.cause == "step_limit" and fact.message is not None:
+            return fact.message.text
+    return ""

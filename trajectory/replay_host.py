@@ -1,0 +1,299 @@
+"""The host of a replay that has no code of the host's: its hooks, its gate, its context manager, its people.
+
+What each of them said is told by the fact that comes next.
+
+Read with: ``conductor.py``, ``replay.py``, ``unspool.kernel.hooks``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from unspool.kernel.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    ContextCompacted,
+    ContextProjected,
+    ErrorEvent,
+    Fact,
+    MessageEnd,
+    ModelResponse,
+    QueueChanged,
+    Stored,
+    ToolExecDispatch,
+    ToolExecEnd,
+)
+from unspool.kernel.hooks import (
+    ApprovalInfo,
+    Hooks,
+    ModelCallInfo,
+    StopInfo,
+    StopVerdict,
+    ToolUse,
+    TurnInfo,
+    Verdict,
+)
+from unspool.kernel.messages import AgentMessage, Message, ToolCall
+from unspool.kernel.ports import (
+    CallModel,
+    CallOptions,
+    Compaction,
+    ContextSnapshot,
+    ContextUsage,
+    Projection,
+)
+from unspool.kernel.state import AgentState
+
+from .conductor import Conductor
+from .rebuild import RecordedRequest
+from .recording import Recording, consecutive, is_input
+
+
+class HostError(Exception):
+    """What a hook of the past raised; it says what that said."""
+
+
+def recorded_hooks(conductor: Conductor) -> Hooks:
+    """Hooks that do what those of the recording did, where it shows that there were any."""
+    recording, host = conductor.recording, _Host(conductor)
+    hooks: dict[str, Any] = {
+        "before_turn": host.before_turn,
+        "after_turn": host.after_turn,
+        "after_model_call": host.after_model_call,
+        "stop_guard": host.stop_guard,
+        "before_stop": host.before_stop,
+        "stop_after_tool": host.stop_after_tool,
+    }
+    if (
+        any(isinstance(fact, ModelResponse) and fact.source == "hook" for fact in recording.facts)
+        or _options_vary(recording)
+        or _raised(recording, "before_model_call")
+    ):
+        hooks["before_model_call"] = host.before_model_call
+    if any(_is_gated(recording, fact) for fact in recording.facts):
+        hooks["gate"] = host.gate
+    if any(isinstance(fact, ApprovalRequested) for fact in recording.facts):
+        hooks["approve"] = host.approve
+    if any(isinstance(fact, MessageEnd) and _is_made(fact) for fact in recording.facts) or _raised(
+        recording, "tool_result_message"
+    ):
+        hooks["tool_result_message"] = host.tool_result_message
+    return Hooks(**hooks)
+
+
+def _options_vary(recording: Recording) -> bool:
+    """Whether a model call had other options than its run."""
+    options = ""
+    for fact in recording.facts:
+        if isinstance(fact, ContextProjected) and not fact.purpose and fact.options != options:
+            return True
+        options = getattr(fact, "options", None) or options
+    return False
+
+
+def _raised(recording: Recording, hook: str) -> bool:
+    return any(isinstance(fact, ErrorEvent) and f"{hook} raised" in fact.message for fact in recording.facts)
+
+
+def _is_gated(recording: Recording, fact: Fact) -> bool:
+    """Whether a fact shows that a gate had its say."""
+    match fact:
+        case ApprovalRequested():
+            return True
+        case ToolExecDispatch():  # what came between a call's start and this was awaited by somebody
+            before = recording.at(fact.seq - 1)
+            return fact.args is not None or getattr(before, "call_id", "") != fact.call_id
+        case _:
+            return False
+
+
+def _is_made(fact: MessageEnd) -> bool:
+    """Whether a tool's result has another message than the plain one."""
+    message = fact.message
+    if message is None or message.role != "tool":
+        return False
+    return bool(fact.app is not None or message.content or message.metadata)
+
+
+class _Host:
+    """What the host did, read off the facts that come next."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+        self._recording = conductor.recording
+
+    def _rest(self) -> list[Fact]:
+        """The facts that follow, as far as they matter to a hook."""
+        position = self._conductor.position
+        return [fact for fact, _ in zip(self._recording.after(position), range(64), strict=False)]
+
+    async def _answer(self, hook: str) -> None:
+        """Wait for what came while the hook was asked; raise what it raised, where that comes next."""
+        await settled(self._conductor)
+        following = self._conductor.next
+        if isinstance(following, ErrorEvent) and following.message.startswith(f"hook: {hook} raised"):
+            raise HostError(following.details.get("reason", ""))
+
+    async def before_turn(self, info: TurnInfo) -> list[AgentMessage]:
+        await self._answer("before_turn")
+        given = consecutive(self._rest(), MessageEnd, ("before_turn",))
+        return [message for fact in given if (message := _message_of(fact)) is not None]
+
+    async def after_turn(self, info: TurnInfo) -> None:
+        await self._answer("after_turn")
+
+    async def after_model_call(self, info: Any) -> None:
+        await self._answer("after_model_call")
+
+    async def before_model_call(self, info: ModelCallInfo) -> CallOptions | Message | None:
+        await self._answer("before_model_call")
+        following = self._conductor.next
+        if isinstance(following, ContextProjected):
+            options = self._recording.options(following.options)
+            return options if options != info.request.options else None
+        if isinstance(following, MessageEnd) and following.message is not None:
+            return following.message
+        return None
+
+    async def gate(self, use: ToolUse) -> Verdict:
+        await settled(self._conductor)
+        following = self._recording.next_about(use.call.id, self._conductor.position)
+        match following:
+            case ApprovalRequested():
+                return Verdict.ask(following.reason)
+            case ToolExecDispatch() if following.args is not None and following.args != dict(use.args):
+                return Verdict.allow(following.args)
+            case _:
+                return Verdict.allow()
+
+    async def approve(self, info: ApprovalInfo) -> Mapping[str, Verdict] | None:
+        await self._answer("approve")
+        decided = consecutive(self._rest(), ApprovalDecided)
+        return verdicts_of(decided) or None
+
+    def stop_after_tool(self, end: ToolExecEnd) -> bool:
+        following = self._conductor.next
+        after = self._recording.at(self._conductor.position + 2)
+        if isinstance(after, ErrorEvent) and after.message.startswith("hook: stop_after_tool raised"):
+            raise HostError(after.details.get("reason", ""))
+        return isinstance(following, ToolExecEnd) and following.terminal
+
+    def tool_result_message(self, call: ToolCall, plain: Message) -> AgentMessage | None:
+        following = self._conductor.next
+        after = self._recording.at(self._conductor.position + 2)
+        if isinstance(after, ErrorEvent) and after.message.startswith("hook: tool_result_message raised"):
+            raise HostError(after.details.get("reason", ""))
+        if isinstance(following, MessageEnd) and _is_made(following):
+            return _message_of(following)
+        return None
+
+    async def stop_guard(self, info: StopInfo) -> StopVerdict:
+        await self._answer("stop_guard")
+        following = self._conductor.next
+        if isinstance(following, ErrorEvent) and following.kind == "stop_guard":
+            return StopVerdict("fail", following.message)
+        if isinstance(following, MessageEnd) and following.cause == "stop_guard" and following.message:
+            return StopVerdict("go_on", following.message.text)
+        return StopVerdict("stop")
+
+    async def before_stop(self, info: StopInfo) -> None:
+        await self._answer("before_stop")
+        if isinstance(self._conductor.next, ContextCompacted):
+            await self._conductor.forever()  # an abort cuts it short, and the reply
+
+
+async def settled(conductor: Conductor) -> None:
+    """Wait until what comes next is no message from outside."""
+    for fact in conductor.recording.after(conductor.position):
+        if not is_input(fact):
+            await conductor.until(fact.seq - 1)
+            return
+
+
+def verdicts_of(decided: Sequence[ApprovalDecided]) -> dict[str, Verdict]:
+    """Recorded decisions as a person gave them."""
+    return {
+        fact.call_id: Verdict(
+            decision="allow" if fact.approved else "deny", args=fact.args, reason=fact.reason, by=fact.by
+        )
+        for fact in decided
+    }
+
+
+def _message_of(fact: MessageEnd) -> AgentMessage | None:
+    return stored_message(Stored(message=fact.message, app=fact.app))
+
+
+def stored_message(stored: Stored) -> AgentMessage | None:
+    """A stored message as a host would give it."""
+    if stored.app is not None:
+        message: AgentMessage = stored.app.value
+        return message
+    return stored.message
+
+
+class RecordedContext:
+    """A context manager that shows the model what it was shown, and makes smaller what was made smaller."""
+
+    def __init__(self, conductor: Conductor, calls: Mapping[int, RecordedRequest], state: Any) -> None:
+        self._conductor = conductor
+        self._calls = calls
+        self._state = state
+
+    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
+        """The recorded view."""
+        await self._call(call_model)
+        await settled(self._conductor)
+        following = self._conductor.next
+        if isinstance(following, ErrorEvent) and following.kind == "context" and not following.fatal:
+            raise HostError(following.message.partition("is sent: ")[2])
+        if not isinstance(following, ContextProjected):
+            return Projection(messages=view)
+        state: AgentState = self._state()
+        base = state.projection
+        kept = base.view.since(0)[: following.keep] if base is not None and base.seq == following.base else []
+        by_id = dict(zip(state.ids, state.messages, strict=True)) if kept or following.append else {}
+        references = [*kept, *following.append]
+        if [
+            each for each in references if isinstance(each, str)
+        ] == references and references == state.ids.since(0):
+            return Projection(messages=view, tokens=following.tokens)
+        messages = [by_id.get(each) if isinstance(each, str) else stored_message(each) for each in references]
+        return Projection(messages=[each for each in messages if each is not None], tokens=following.tokens)
+
+    async def compact(
+        self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
+    ) -> Compaction:
+        """The recorded compaction."""
+        await self._call(call_model)
+        await settled(self._conductor)
+        following = self._conductor.next
+        if isinstance(following, ErrorEvent) and following.kind == "context":
+            raise HostError(following.message.partition("compaction failed: ")[2])
+        if not isinstance(following, ContextCompacted):
+            return Compaction(changed=False)
+        after = self._conductor.recording.at(following.seq + 1)
+        replaced, messages = following.replaced, [stored_message(each) for each in following.messages]
+        return Compaction(
+            changed=following.committed or isinstance(after, ContextProjected | QueueChanged),
+            commit=following.committed,
+            messages=[message for message in messages if message is not None],
+            first=replaced.first if replaced else "",
+            last=replaced.last if replaced else "",
+            tokens_before=following.tokens_before,
+            tokens_after=following.tokens_after,
+        )
+
+    async def _call(self, call_model: CallModel) -> None:
+        """Make the calls that a strategy made."""
+        while isinstance(following := self._conductor.next, ContextProjected) and following.purpose:
+            recorded = self._calls[following.seq]
+            await call_model(recorded.request, following.purpose)
+
+    def sync(self, view: Sequence[AgentMessage], /) -> None:
+        """Nothing to remember."""
+
+    def usage(self) -> ContextUsage | None:
+        return None
+
+    def snapshot(self) -> ContextSnapshot | None:
+        return None

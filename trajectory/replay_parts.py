@@ -1,0 +1,266 @@
+"""Models and tools of a replay: they give what was recorded, when it was recorded.
+
+Read with: ``conductor.py``, ``replay.py``, ``replay_host.py``.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import anyio
+import msgspec
+
+from unspool.kernel.errors import ModelError
+from unspool.kernel.events import ErrorEvent, Fact, MessageEnd, ModelResponse, RetryEvent, ToolExecEnd
+from unspool.kernel.messages import Message, Text, ToolCall
+from unspool.kernel.ports import (
+    JSON,
+    BlockEvent,
+    ChatModel,
+    ModelRequest,
+    Refused,
+    StreamEnd,
+    StreamEvent,
+    Tool,
+    ToolContext,
+    ToolSpec,
+    ValidationIssue,
+)
+from unspool.kernel.tool_call import Outcome
+from unspool.kernel.tool_check import Refusal
+
+from .conductor import Conductor
+from .recording import replied
+
+
+class RecordedError(ModelError):
+    """An error of the past: it has the label, the words and the details that were recorded."""
+
+    def __init__(self, kind: str, text: str, details: dict[str, Any], again_s: float | None = None) -> None:
+        super().__init__(text, retry_after_s=again_s)
+        self.text = text
+        self.details = details
+        self.error_kind = kind  # type: ignore[misc]  # of this one error, not of its class
+        self.retryable = again_s is not None  # type: ignore[misc]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class RecordedModel:
+    """Answers as the recorded model did."""
+
+    def __init__(self, conductor: Conductor, name: str, supports_tools: bool) -> None:
+        self._conductor = conductor
+        self._name = name
+        self._supports_tools = supports_tools
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def supports_tools(self) -> bool:
+        return self._supports_tools
+
+    async def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
+        """The recorded answer, once everything before it has come again."""
+        conductor = self._conductor
+        begun = conductor.position
+        projected = conductor.recording.at(begun)
+        run_id = projected.run_id if projected is not None else ""
+        purpose = getattr(projected, "purpose", "") or "reply"
+        facts = list(replied(conductor.recording.rest_of_run(begun, run_id), purpose))
+        response = facts[-1] if facts and isinstance(facts[-1], ModelResponse) else None
+        if response is None or response.error_kind == "canceled":
+            await conductor.forever()  # the run was aborted, or the process died
+            return
+        committed = next((fact for fact in facts if _is_reply(fact)), None) if purpose == "reply" else None
+        reply = response.reply if committed is None else committed.message
+        await conductor.until((committed or response).seq - 1)
+        if reply is None:
+            raise self._error(response)
+        for index, block in enumerate(_with_duplicates(reply, facts)):
+            yield BlockEvent(block, index)
+        yield StreamEnd(
+            stop_reason=reply.stop_reason or "stop",
+            usage=response.usage,
+            model=response.model,
+            response_id=response.response_id,
+            metadata=reply.metadata,
+        )
+        closed = conductor.recording.at(response.seq + 1)
+        if isinstance(closed, ErrorEvent) and closed.kind == "stream_close":
+            raise RuntimeError(closed.message.partition("did not close: ")[2])
+
+    def _error(self, response: ModelResponse) -> RecordedError:
+        """What the call failed with, as the facts after it tell."""
+        for fact in self._conductor.recording.rest_of_run(response.seq, response.run_id):
+            match fact:
+                case RetryEvent():
+                    return RecordedError(fact.error_kind, fact.message, {}, fact.delay_s)
+                case ErrorEvent() if fact.fatal:
+                    return RecordedError(fact.kind, fact.message, fact.details)
+                case ErrorEvent():
+                    continue
+                case _:
+                    break
+        return RecordedError(response.error_kind, response.error_kind, {})
+
+
+def _is_reply(fact: Fact) -> TypeGuard[MessageEnd]:
+    return (
+        isinstance(fact, MessageEnd)
+        and fact.message is not None
+        and fact.message.role == "assistant"
+        and not fact.cause
+    )
+
+
+def _with_duplicates(reply: Message, facts: Sequence[Fact]) -> list[Any]:
+    """The blocks of a reply, with the calls that came twice and were left out."""
+    again = [
+        fact.details.get("call_id")
+        for fact in facts
+        if isinstance(fact, ErrorEvent) and fact.kind == "duplicate_call"
+    ]
+    blocks: list[Any] = []
+    for block in reply.content:
+        copies = again.count(block.id) if isinstance(block, ToolCall) else 0
+        blocks += [block] * (1 + copies)
+    return blocks
+
+
+@dataclass(frozen=True)
+class RecordedTool:
+    """Gives the recorded outcomes. With a live ``tool`` it has that one's spec and checks."""
+
+    conductor: Conductor
+    spec: ToolSpec
+
+    def check_arguments(self, args: JSON, /) -> Sequence[ValidationIssue]:
+        """The issues that were recorded for such a call."""
+        conductor = self.conductor
+        call_id = conductor.recording.call_with(self.spec.name, args, conductor.position)
+        end = conductor.recording.ends.get(call_id)
+        if end is None or end.outcome != "invalid" or "issues" not in end.details:
+            return ()
+        return msgspec.convert(end.details["issues"], list[ValidationIssue])
+
+    async def execute(self, args: JSON, ctx: ToolContext, /) -> object:
+        """The recorded outcome, once everything before it has come again."""
+        return await recorded_outcome(self.conductor, ctx.call_id)
+
+
+class LookingTool(RecordedTool):
+    """One whose calls were looked at before they ran: refused, or shown to a person."""
+
+    async def validate(self, args: JSON, ctx: ToolContext, /) -> Refused | None:
+        """The refusal that was recorded for this call, whoever's it was."""
+        conductor = self.conductor
+        following = conductor.recording.next_about(ctx.call_id, conductor.position)
+        if not isinstance(following, ToolExecEnd) or following.outcome not in ("invalid", "denied", "error"):
+            return None
+        await conductor.until(following.seq - 1)
+        text = "".join([block.text for block in following.content if isinstance(block, Text)])
+        return Refusal(following.outcome, text, following.details)  # type: ignore[return-value]  # taken as it is
+
+    async def preview(self, args: JSON, ctx: ToolContext, /) -> JSON:
+        """What was shown of this call."""
+        asked = self.conductor.recording.asked.get(ctx.call_id)
+        return asked.previews.get(ctx.call_id, {}) if asked is not None else {}
+
+
+class BlindTool(LookingTool):
+    """One that looked at its calls and showed nothing."""
+
+    preview = None  # type: ignore[assignment]  # the ability is missing
+
+
+async def recorded_outcome(conductor: Conductor, call_id: str) -> Outcome:
+    """What a call came to, at the moment when it did; being cancelled changes nothing."""
+    recording = conductor.recording
+    end, point = recording.ends.get(call_id), recording.release_point(call_id)
+    if end is None or point is None:
+        await conductor.forever()
+        return Outcome("cancelled", (), {})
+    with anyio.CancelScope(shield=True):
+        await conductor.until(point)
+    fatal = _fatal_after(conductor, end)
+    return Outcome(end.outcome, end.content, end.details, fatal, end.abandoned)
+
+
+def _fatal_after(conductor: Conductor, end: ToolExecEnd) -> RecordedError | None:
+    """The error that a call ended the run with."""
+    if end.outcome != "error":
+        return None
+    text = "".join([block.text for block in end.content if isinstance(block, Text)])
+    for fact in conductor.recording.rest_of_run(end.seq, end.run_id):
+        if isinstance(fact, ErrorEvent) and fact.kind == "tool_fatal":
+            same = fact.message.startswith(text.partition("\n[…")[0])
+            return RecordedError(fact.kind, fact.message, fact.details) if same else None
+        if isinstance(fact, ModelResponse):
+            return None
+    return None
+
+
+def as_recorded(tool: Tool, conductor: Conductor) -> Tool:
+    """A live tool that gives recorded outcomes: its spec, traits, checks and looks are its own."""
+    return _Substituted(tool, conductor)
+
+
+class _Substituted:
+    """A tool with its execution taken out."""
+
+    def __init__(self, tool: Tool, conductor: Conductor) -> None:
+        self._tool = tool
+        self._conductor = conductor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tool, name)
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    async def execute(self, args: JSON, ctx: ToolContext, /) -> object:
+        return await recorded_outcome(self._conductor, ctx.call_id)
+
+
+class LiveTool(_Substituted):
+    """A tool that really runs; it takes the time that it takes."""
+
+    async def execute(self, args: JSON, ctx: ToolContext, /) -> object:
+        self._conductor.busy += 1
+        try:
+            return await self._tool.execute(args, ctx)
+        finally:
+            self._conductor.busy -= 1
+            self._conductor.tick()
+
+
+class LiveModel:
+    """A model that is really asked."""
+
+    def __init__(self, model: ChatModel, conductor: Conductor) -> None:
+        self._model = model
+        self._conductor = conductor
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def supports_tools(self) -> bool:
+        return self._model.supports_tools
+
+    async def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
+        self._conductor.busy += 1
+        stream = self._model.stream(request)
+        try:
+            async for event in stream:
+                self._conductor.tick()
+                yield event
+        finally:
+            self._conductor.busy -= 1
+            await stream.aclose()

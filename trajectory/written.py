@@ -1,0 +1,68 @@
+"""Messages as they were committed, found by their ids, whatever became of the conversation since.
+
+Read with: ``rebuild.py``, ``transcript.py``, ``unspool.kernel.state``.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from unspool.kernel.events import AgentStart, ContextCompacted, Fact, MessageEnd, Stored
+from unspool.kernel.messages import AgentMessage, Message
+from unspool.kernel.state import AgentState
+
+
+class AsSent(Struct, frozen=True):
+    """A message in the form that was recorded for the model.
+
+    An application's own class may lower itself otherwise by now, or be gone.
+    """
+
+    message: Message | None
+    original: AgentMessage
+
+    @property
+    def role(self) -> str:
+        return self.original.role
+
+    @property
+    def tool_calls(self) -> tuple[object, ...]:
+        """Those of the message that is not sent: their results go with it."""
+        return tuple(getattr(self.original, "tool_calls", ()))
+
+    def to_message(self) -> Message | None:
+        """What the model was sent."""
+        return self.message
+
+
+class Committed(NamedTuple):
+    """A message that a fact put into the conversation: its id, itself, what the model is sent of it."""
+
+    id: str
+    message: AgentMessage
+    sent: AgentMessage | AsSent
+
+
+def committed_by(fact: Fact, before: AgentState, after: AgentState) -> Iterator[Committed]:
+    """The messages that ``fact`` put into the conversation."""
+    match fact:
+        case MessageEnd():
+            message = after.messages[-1]
+            yield Committed(fact.id, message, AsSent(fact.message, message) if fact.app else message)
+        case AgentStart() if fact.history:
+            yield from _numbered(fact.history, before, after.messages.since(len(before.messages)))
+        case ContextCompacted() if fact.committed and fact.replaced is not None:
+            first = before.ids.since(0).index(fact.replaced.first)
+            yield from _numbered(fact.messages, before, after.messages[first : first + len(fact.messages)])
+        case _:
+            return
+
+
+def _numbered(stored: tuple[Stored, ...], before: AgentState, messages: object) -> Iterator[Committed]:
+    assert isinstance(messages, list)
+    for number, (each, message) in enumerate(zip(stored, messages, strict=True), before.message_count + 1):
+        id = f"m{number}"
+        lowered = None if each.message is None else replace(each.message, id=id)
+        yield Committed(id, message, AsSent(lowered, message) if each.app else message)
