@@ -31,6 +31,7 @@ from .tail import tail as tail_session
 from .verify import verify as verify_session
 from .verify import verify_all
 from .view import JsonView, TextView, View
+from .written import show_written
 
 app = typer.Typer(
     help="Run agents, and keep everything that happens as one stream of events.",
@@ -250,11 +251,15 @@ def ls(
 @app.command()
 def show(
     log: NewestArgument = "",
+    as_written: Annotated[
+        bool, typer.Option("--as-written", help="The messages, also those that were replaced since.")
+    ] = False,
     store: StoreOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one fact a line, as stored.")] = False,
 ) -> None:
     """Print a session as its runs were; a damaged one up to the damage."""
-    _leave(lambda: _at(find(log, store), lambda place: show_session(place, as_json=json)))
+    act = show_written if as_written else show_session
+    _leave(lambda: _at(find(log, store), lambda place: act(place, as_json=json)))
 
 
 @app.command()

@@ -41,7 +41,7 @@ def _print(name: str, report: Report, *, as_json: bool) -> None:
     out = console()
     if report.cut:
         _line(out, f"{name}: a torn last line was cut off, {report.cut} bytes")
-    for damage in report.damage:
+    for damage in sorted(report.damage, key=lambda damage: (damage.line, damage.seq)):
         _line(out, f"{name}: {_where(damage)}: {damage.message}", "red")
     if report.ok:
         _line(out, f"{name}: ok, {report.records} records, head {report.head}", "green")
@@ -56,5 +56,6 @@ def _where(damage: Damage) -> str:
     facts = (
         f"facts {damage.seq} to {damage.last}" if damage.last else f"fact {damage.seq}" if damage.seq else ""
     )
-    line = f"line {damage.line}, offset {damage.offset}" if damage.line else ""
-    return ", ".join([part for part in (damage.kind, facts, line) if part])
+    line = f"line {damage.line}" if damage.line else ""
+    offset = f"offset {damage.offset}" if damage.offset else ""
+    return ", ".join([part for part in (damage.kind, facts, line, offset) if part])

@@ -17,6 +17,8 @@ from unspool.kernel.codec import Codec
 from unspool.kernel.events import (
     AgentEnd,
     AgentStart,
+    ApprovalDecided,
+    ApprovalRequested,
     ContextCompacted,
     ErrorEvent,
     Event,
@@ -111,9 +113,20 @@ class TextView:
     def tell(self, text: str, /) -> None:
         self._line("", text, style="bold magenta")
 
+    def say(self, text: str) -> None:
+        """A line as it is."""
+        self._line("", text)
+
     def _note(self, event: Event) -> None:
         """The lines that tell how it goes."""
         match event:
+            case ApprovalRequested():
+                reason = f" ({event.reason})" if event.reason else ""
+                self._line("? ", f"waits for approval: {', '.join(event.call_ids)}{reason}", style="yellow")
+            case ApprovalDecided():
+                by = f" by {event.by}" if event.by else ""
+                verdict = "approved" if event.approved else "declined"
+                self._line("· ", f"{event.call_id} {verdict}{by}", style="dim")
             case ModelResponse(error_kind=""):
                 self._line("· ", _joined([_usage(event.usage), _seconds(event.total_s)]), style="dim")
             case MessageDiscarded():
@@ -149,7 +162,7 @@ class TextView:
     def _result(self, event: ToolExecEnd) -> None:
         style = "cyan" if event.outcome == "ok" else "red"
         self._line("← ", f"{event.tool} {event.outcome}, {_seconds(event.duration_s)}", style=style)
-        lines = _content_text(event.content).splitlines()
+        lines = content_text(event.content).splitlines()
         for line in lines[:_RESULT_LINES]:
             self._line("  | ", cut_line(line), style="dim")
         if len(lines) > _RESULT_LINES:
@@ -189,7 +202,7 @@ def show_arguments(args: dict[str, Any]) -> str:
     return cut_line(", ".join([f"{key}={encode_text(value)}" for key, value in args.items()]))
 
 
-def _content_text(content: Iterable[Content]) -> str:
+def content_text(content: Iterable[Content]) -> str:
     parts = [
         block.text if isinstance(block, TextBlock) else f"[{type(block).__name__.lower()}]"
         for block in content
@@ -198,7 +211,7 @@ def _content_text(content: Iterable[Content]) -> str:
 
 
 def _kinds(message: Message) -> str:
-    return _content_text(message.content) or "(nothing)"
+    return content_text(message.content) or "(nothing)"
 
 
 def _count(number: int, noun: str) -> str:

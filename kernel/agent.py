@@ -473,6 +473,11 @@ class Agent(Generic[OutT]):
         return self._session.recorder.state
 
     @property
+    def settings(self) -> Settings:
+        """What a run would be given now: for ``agent_loop``, and for a replay of a recorded session."""
+        return Settings(self._config_of_runs(), self._context)
+
+    @property
     def live(self) -> Live:
         """What goes on and is no fact: the unfinished reply, the progress of calls."""
         return self._live

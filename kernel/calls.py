@@ -16,7 +16,7 @@ from .transcript import Seen
 
 
 class Settled(NamedTuple):
-    """A reply with its calls settled, and the calls that were left out as exact duplicates."""
+    """A reply with its calls settled; of those that came twice, each time one was left out, the one kept."""
 
     reply: Message
     duplicates: tuple[ToolCall, ...]
@@ -37,12 +37,15 @@ def settle_calls(reply: Message, seen: Seen) -> Settled:
     if reply.stop_reason == "length" and not any(call.completed for call in calls):
         return Settled(_with_calls(reply, ()), ())
     kept: list[ToolCall] = []
-    duplicates: list[ToolCall] = []
-    known: set[tuple[object, ...]] = set()
+    duplicates: list[int] = []  # where the one that is kept stands
+    known: dict[tuple[object, ...], int] = {}
     for call in calls:
-        replayed = bool(call.id) and _content_of(call) in known
-        (duplicates if replayed else kept).append(call)
-        known.add(_content_of(call))
+        content = _content_of(call)
+        if call.id and content in known:
+            duplicates.append(known[content])
+        else:
+            known.setdefault(content, len(kept))
+            kept.append(call)
     ids = _FreeIds(seen)
     settled: list[ToolCall] = []
     for position, call in enumerate(kept):
@@ -50,7 +53,8 @@ def settle_calls(reply: Message, seen: Seen) -> Settled:
         settled.append(call if id == call.id else replace(call, id=id))
     if not duplicates and all(a is b for a, b in zip(calls, settled, strict=True)):
         return Settled(reply, ())
-    return Settled(_with_calls(reply, tuple(settled), tuple(kept)), tuple(duplicates))
+    twice = tuple([settled[position] for position in duplicates])
+    return Settled(_with_calls(reply, tuple(settled), tuple(kept)), twice)
 
 
 def _content_of(call: ToolCall) -> tuple[object, ...]:

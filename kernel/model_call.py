@@ -219,6 +219,7 @@ class _Attempt:
         """Account for a call that the consumer left, or that a fault of the kernel cut off."""
         run = self._run
         if run.recorder.run is run and not run.recorder.broken:
+            run.cut_short("left")
             self.deliver()
             self._discard("canceled")
             self._respond("canceled")

@@ -6,6 +6,7 @@ if __name__ != "unspool.trajectory":
 from .blobs import FolderBlobs
 from .conformance import check_log
 from .damage import Damage, DamageKind
+from .differences import Difference, FieldDiff
 from .durability import BUFFERED, EACH_FLUSH, Durability, group
 from .forking import fork_log
 from .head import Head
@@ -15,11 +16,14 @@ from .jsonl_sessions import JsonlSessions
 from .loading import follow, iter_facts, iter_records, load, load_records
 from .memory import MemoryLog
 from .points import before_message, before_run
+from .rebuild import RecordedRequest, request_at, requests
+from .replay import Replayed, replay
 from .runs import RunInfo, runs
 from .sessions import SessionHandle, SessionInfo, Sessions
 from .settings import RecordedSettings, recorded_settings
 from .sqlite import SqliteLog
 from .sqlite_sessions import SqliteSessions
+from .transcript import Written, transcript
 from .verify import Report, Salvaged, salvage, verify
 
 __all__ = [
@@ -27,7 +31,9 @@ __all__ = [
     "EACH_FLUSH",
     "Damage",
     "DamageKind",
+    "Difference",
     "Durability",
+    "FieldDiff",
     "FolderBlobs",
     "Head",
     "Header",
@@ -35,7 +41,9 @@ __all__ = [
     "JsonlSessions",
     "MemoryLog",
     "Parent",
+    "RecordedRequest",
     "RecordedSettings",
+    "Replayed",
     "Report",
     "RunInfo",
     "Salvaged",
@@ -44,6 +52,7 @@ __all__ = [
     "Sessions",
     "SqliteLog",
     "SqliteSessions",
+    "Written",
     "before_message",
     "before_run",
     "check_log",
@@ -55,7 +64,11 @@ __all__ = [
     "load",
     "load_records",
     "recorded_settings",
+    "replay",
+    "request_at",
+    "requests",
     "runs",
     "salvage",
+    "transcript",
     "verify",
 ]

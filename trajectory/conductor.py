@@ -19,11 +19,11 @@ from msgspec.structs import force_setattr
 
 from unspool.kernel.codec import Codec
 from unspool.kernel.errors import LogError
-from unspool.kernel.events import AgentStart, Fact, ModelResponse, ToolExecEnd
+from unspool.kernel.events import AgentEnd, AgentStart, Cut, Fact, ModelResponse, QueueChanged, ToolExecEnd
 from unspool.kernel.spawn import Job, Waker, current_backend
 
 from .differences import Difference, difference_of
-from .recording import Recording
+from .recording import Recording, is_input
 
 SETTLE: Final = 30  # rounds of the event loop in which nothing happens: then everything waits
 
@@ -46,7 +46,12 @@ class Conductor:
         self.difference: Difference | None = None
         self.stopped = False
         self.ending = False  # the run is told to end: nobody waits any more
+        self.cut: Cut | None = None  # when the run under way was cut short, where it was
+        self.last_acts: dict[
+            str, Callable[[], None]
+        ] = {}  # what is done by a call in the moment when it ends
         self.busy = 0  # live tools and models under way, which take real time
+        self.released = False  # whoever still waits was cut off, too
         self.allowed = 0  # who waits for a fact up to this one need not wait any more
         self.stall: Callable[[], bool] = lambda: False
         self.stuck: Callable[[], None] = lambda: None
@@ -96,37 +101,51 @@ class Conductor:
     def wake(self) -> None:
         """Let everybody look at where the replay stands."""
         for seq, waker in self._waiting:
-            if self._reached(seq):
+            if self.ending or self.released or seq <= max(self.position, self.allowed):
                 waker.set()
 
     def allow(self, seq: int) -> None:
-        """Let everybody go on who waits for a fact up to number ``seq``."""
+        """Let the tools end that wait for a fact up to number ``seq``; after a cut, all of them."""
         self.allowed = max(self.allowed, seq)
+        self.released = self.cut is not None and self.position >= self.cut.seq
         self.wake()
-
-    def _reached(self, seq: int) -> bool:
-        return self.ending or seq <= self.position or seq <= self.allowed
 
     async def until(self, seq: int) -> None:
         """Wait until fact ``seq`` has come again, or the run is told to end."""
+        await self._wait(seq, lambda: self.ending or seq <= self.position)
+
+    async def let_go(self, seq: int) -> None:
+        """Wait, as a tool, until fact ``seq`` has come again, or its run waits for it to end."""
+        await self._wait(seq, lambda: self.released or seq <= max(self.position, self.allowed))
+
+    async def _wait(self, seq: int, over: Callable[[], bool]) -> None:
         entry = (seq, current_backend().waker())
         self._waiting.append(entry)
         try:
-            while not self._reached(seq):
+            while not over():
                 await entry[1].wait()
         finally:
             self._waiting.remove(entry)
             self.tick()
 
+    async def settle(self) -> None:
+        """Wait until what comes next is the answer of whoever asks, and nothing from outside comes first."""
+        for fact in self.recording.after(self.position):
+            if not is_input(fact):
+                await self.until(fact.seq - 1)
+                break
+        if self.cut is not None and self.cut.waiting and self.cut.seq == self.position:
+            await self.forever()
+
     async def forever(self) -> None:
-        """Wait until the run is told to end."""
+        """Wait until the run is told to end, or this call is let go with it."""
         await self.until(len(self.recording) + 1)
 
     # --- when everything waits ------------------------------------------------------------------
 
     def start(self) -> None:
         """Watch over a run."""
-        self.ending = False
+        self.ending = self.released = False
         self._job = current_backend().spawn(self._watch)
 
     async def end(self) -> None:
@@ -144,7 +163,12 @@ class Conductor:
                 await anyio.lowlevel.checkpoint()
             if ticks != self._ticks:
                 continue
-            if self.stall() or self.clock.fire():
+            try:
+                going_on = self.stall() or self.clock.fire()
+            except Stopped:  # what was let in is not what was recorded
+                self.stuck()
+                return
+            if going_on:
                 self.tick()
             elif self.busy:
                 await anyio.sleep(0.001)
@@ -228,7 +252,11 @@ class ReplayLog:
 
 
 def _take_measurements(recorded: Fact, fact: Fact) -> None:
-    """Durations are measurements, not decisions: a replay has those that were recorded."""
+    """Durations, and the very moment of an intervention, are measurements: a replay has those recorded."""
+    if isinstance(fact, QueueChanged) and isinstance(recorded, QueueChanged):
+        force_setattr(fact, "waiting", recorded.waiting)
+    elif isinstance(fact, AgentEnd) and isinstance(recorded, AgentEnd) and fact.cut and recorded.cut:
+        force_setattr(fact, "cut", recorded.cut)
     if isinstance(fact, ToolExecEnd) and isinstance(recorded, ToolExecEnd):
         force_setattr(fact, "duration_s", recorded.duration_s)
     elif isinstance(fact, ModelResponse) and isinstance(recorded, ModelResponse):

@@ -48,7 +48,7 @@ class Difference(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def difference_of(recorded: Fact, replayed: Fact, codec: Codec) -> Difference | None:
     """How two facts differ; None where they are the same, byte for byte."""
     before, after = codec.encode(recorded), codec.encode(replayed)
-    if before == after:
+    if before == after or codec.encode(codec.decode(before)) == after:
         return None
     old, new = msgspec.json.decode(before), msgspec.json.decode(after)
     kinds = str(old.get("type")), str(new.get("type"))

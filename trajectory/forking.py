@@ -18,7 +18,6 @@ from .jsonl_reading import parent_path
 from .lines import LogPath
 from .record import Peek, hash_of_record, peek
 
-ANCESTORS: Final = 10_000  # forks of forks that are followed, so that a circle ends
 _STEP: Final = 4096  # bytes looked at around a place
 
 
@@ -67,15 +66,15 @@ def fork_log(
 
 def _parent(source: str, target: str, at: int | None) -> tuple[Parent, bool]:
     """The record to fork at, in the file that holds it itself; whether that is redacted."""
-    for _ in range(ANCESTORS):
+    seen: set[str] = set()
+    while True:
+        check_circle(source, seen)
         header, hashed, last = _ends(source)
         begins = header.parent.seq if header.parent else 0
         at = (last.seq if last else begins) if at is None else at
         if header.parent is None or at > begins:
             break
         source = parent_path(header, source)
-    else:
-        raise LogError("log: forks go round in a circle", kind="missing_parent", path=source)
     if at != 0:
         found = last if last is not None and last.seq == at else find_record(source, at)
         if found is None:
@@ -91,15 +90,39 @@ def _parent(source: str, target: str, at: int | None) -> tuple[Parent, bool]:
     return Parent(session=header.session, seq=at, hash=hashed.decode(), path=path), header.redacted
 
 
+def check_circle(path: str, seen: set[str]) -> None:
+    """Add a log to those ``seen`` on the way to the oldest one.
+
+    Raises:
+        LogError: it is one of them.
+    """
+    place = os.path.abspath(path)
+    if place in seen:
+        raise LogError("log: forks go round in a circle", kind="missing_parent", path=path)
+    seen.add(place)
+
+
 def _ends(path: str) -> tuple[Header, bytes, Stored | None]:
     """The header of a log, its hash, and the last record of the file."""
     try:
         with open(path, "rb") as file:
-            first = file.readline()
-            header, hashed = read_header(first.rstrip(b"\n"), path=path)
-            return header, hashed, last_record(file, len(first))
+            header, hashed, begin = first_record(file, path)
+            return header, hashed, last_record(file, begin)
     except OSError as error:
         raise LogError("log: cannot be read", path=path, reason=error.strerror) from error
+
+
+def first_record(file: BinaryIO, path: str) -> tuple[Header, bytes, int]:
+    """The header of a log, its hash, and where the first record after it begins.
+
+    Raises:
+        LogError: there is none, whole.
+    """
+    line = file.readline()
+    header, hashed = read_header(line.rstrip(b"\n"), path=path)
+    if not line.endswith(b"\n"):
+        raise LogError("log: the header is torn", kind="torn", path=path)
+    return header, hashed, len(line)
 
 
 def last_record(file: BinaryIO, begin: int) -> Stored | None:

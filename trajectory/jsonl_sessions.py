@@ -20,9 +20,9 @@ from unspool.kernel.events import Fact
 
 from . import loading
 from .durability import BUFFERED, Durability
-from .forking import ANCESTORS, fork_log, last_record
+from .forking import check_circle, first_record, fork_log, last_record
 from .head import Head
-from .header import Header, read_header
+from .header import Header
 from .jsonl import JsonlLog
 from .jsonl_reading import blobs_of, parent_path
 from .lease import take_lease
@@ -42,6 +42,7 @@ from .sessions import (
     is_below,
     name_new,
     new_id,
+    no_session,
 )
 from .verify import Report, Salvaged, salvage, verify
 
@@ -71,9 +72,7 @@ class JsonlSessions:
     def _existing(self, session: str) -> str:
         path = self._file(session)
         if not os.path.exists(path):
-            raise LogError(
-                "log: there is no such session", kind="no_session", path=self.path, session=session
-            )
+            raise no_session(session, self.path)
         return path
 
     def create(
@@ -131,10 +130,9 @@ class JsonlSessions:
         info = SessionInfo(session=session, path=path)
         try:
             with open(path, "rb") as file:
-                first = file.readline()
-                header, _ = read_header(first.rstrip(b"\n"), path=path)
+                header, _, begin = first_record(file, path)
                 info = begun(session, path, header)
-                last = last_record(file, len(first))
+                last = last_record(file, begin)
                 if last is not None:
                     info = replace(info, facts=last.seq, updated=last.time)
             title, metadata = about(_changes(path, header, self._codec or Codec()))
@@ -244,15 +242,16 @@ def _remove(path: str) -> None:
 def _header(path: str) -> Header:
     try:
         with open(path, "rb") as file:
-            return read_header(file.readline().rstrip(b"\n"), path=path)[0]
+            return first_record(file, path)[0]
     except OSError as error:
         raise LogError("log: cannot be read", path=path, reason=error.strerror) from error
 
 
 def _changes(path: str, header: Header, codec: Codec) -> Iterator[Fact]:
     """What people called a session, those it was forked from included, the newest first."""
-    last = sys.maxsize
-    for _ in range(ANCESTORS):
+    last, seen = sys.maxsize, set[str]()
+    while True:
+        check_circle(path, seen)
         yield from _changes_in(path, last, codec)
         if header.parent is None:
             return

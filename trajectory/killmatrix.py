@@ -8,7 +8,7 @@ must end as one does that nobody kills (``killmatrix_checks.py`` has the whole l
 
 A case is named by its log and place, ``jsonl:torn:137``; ``--only`` runs one again. Needs ``fork``.
 
-Read with: ``killmatrix_processes.py``, ``killmatrix_session.py``, ``killmatrix_points.py``.
+Read with: ``killmatrix_processes.py``, ``killmatrix_plan.py``, ``killmatrix_points.py``.
 """
 
 import argparse
@@ -24,9 +24,10 @@ from functools import partial
 from msgspec import DecodeError
 from msgspec.json import decode, encode
 
-from .killmatrix_logs import STORES, Tell
+from .killmatrix_logs import Tell
 from .killmatrix_points import KINDS, Place
 from .killmatrix_processes import Case, Child, Course, course_of, try_case, warm_up
+from .killmatrix_stores import STORES
 
 _TWICE = "twice"
 _LABELS = {**KINDS, _TWICE: "killed again while going on"}
@@ -79,6 +80,7 @@ def try_all(cases: Sequence[Case], courses: Mapping[str, Course], folder: str, j
         for number in mine:
             case = cases[number]
             place = os.path.join(folder, str(case).replace(":", "-"))
+            shutil.rmtree(place, ignore_errors=True)  # of another time, kept
             problems = try_case(case, place, courses[case.log])
             if not problems:
                 shutil.rmtree(place)
@@ -104,11 +106,9 @@ def table(cases: Sequence[Case], found: Sequence[Sequence[str]]) -> list[str]:
     )
     lines = []
     for kind, label in _LABELS.items():
-        counts = [
-            f"{log} {passed[kind, log]}/{total[kind, log]}".ljust(16) for log in logs if total[kind, log]
-        ]
-        if counts:
-            lines.append(f"{label:<32}{''.join(counts)}".rstrip())
+        shares = [f"{log} {passed[kind, log]}/{total[kind, log]}" if total[kind, log] else "" for log in logs]
+        if any(shares):
+            lines.append(f"{label:<32}{''.join(share.ljust(18) for share in shares)}".rstrip())
     return lines
 
 

@@ -1,10 +1,11 @@
 """What must hold of a session that was killed and gone on with, each as a list of what is wrong.
 
-Read with: ``killmatrix_processes.py`` (who asks), ``killmatrix_session.py``.
+Read with: ``killmatrix_processes.py`` (who asks), ``killmatrix_plan.py``.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -21,8 +22,10 @@ from unspool.kernel.state import AgentState
 from unspool.kernel.texts import DEFAULT_TEXTS
 
 from .head import Head
-from .killmatrix_session import SPECS
+from .killmatrix_plan import SAID, SPECS
 from .verify import Report
+
+_STEERED: Final = {said.during[:-1] for said in SAID if said.lane == "steering"}  # turns
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -133,8 +136,11 @@ def check_doubts(facts: Sequence[Fact], messages: Sequence[MessageEnd]) -> Itera
         if not isinstance(fact, ToolExecEnd):
             continue
         doubt = fact.call_id in first and first[fact.call_id] != fact.run_id
+        repeats = may_repeat(fact.tool) and fact.call_id[:-1] not in _STEERED
         if doubt and fact.outcome != "unknown" and not may_repeat(fact.tool):
             yield f"call {fact.call_id} was in doubt, and is told as {fact.outcome}"
+        if doubt and fact.outcome == "unknown" and repeats:
+            yield f"call {fact.call_id} does no harm when it runs again, and did not"
         if fact.outcome == "unknown":
             text = "".join(getattr(block, "text", "") for block in fact.content)
             result = results.get(fact.call_id)

@@ -10,12 +10,10 @@ Read with: ``killmatrix_points.py``, ``jsonl.py``, ``sqlite_file.py``.
 import os
 import resource
 import sqlite3
-import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from unspool.kernel.codec import Codec
-from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
 from unspool.kernel.state import AgentState
 
@@ -23,21 +21,16 @@ from .blobs import FolderBlobs
 from .durability import BUFFERED, EACH_FLUSH, Durability
 from .header import MAGIC
 from .jsonl import JsonlLog
-from .jsonl_reading import LogReader
 from .killmatrix_points import Points, die
-from .loading import decode_line
-from .record import hash_of_record
-from .sqlite import Rows, SqliteLog
+from .sqlite import SqliteLog
 from .sqlite_file import Database
-from .sqlite_sessions import SqliteSessions
-from .verify import Report, verify
 
 SESSION = "killed"
 Tell = Callable[[str], None]
 """What an acknowledgement is told to: the head of the log as text."""
 
 
-def _durability(points: Points) -> Durability:
+def durability_for(points: Points) -> Durability:
     """The disk is waited for where the process dies at a flush, or nobody kills it."""
     return BUFFERED if points.end and points.end.kind not in ("flush", "sync", "flushed") else EACH_FLUSH
 
@@ -84,32 +77,6 @@ class DoomedLog:
         await self._log.aclose()
 
 
-class Stored(NamedTuple):
-    """A fact, and the hash of its record."""
-
-    fact: Fact
-    hash: str
-
-
-class Store(Protocol):
-    """Where the log of the session is, whatever its kind."""
-
-    def open(self, points: Points, tell: Tell) -> tuple[DoomedLog, list[str]]:
-        """The log, gone on with or begun, and what there was to warn of."""
-        ...
-
-    def report(self) -> Report | None:
-        """What ``verify`` says; None where there is no log yet."""
-        ...
-
-    def stored(self) -> list[Stored]:
-        """The facts stored by now; none where there is no log."""
-        ...
-
-
-# --- JSONL -------------------------------------------------------------------------------------
-
-
 class _DoomedBlobs(FolderBlobs):
     def __init__(self, folder: str, points: Points) -> None:
         super().__init__(folder)
@@ -128,10 +95,10 @@ class _DoomedBlobs(FolderBlobs):
         super()._write(path, data)
 
 
-class _DoomedJsonl(JsonlLog):
+class DoomedJsonl(JsonlLog):
     def __init__(self, path: str, points: Points) -> None:
         self._points = points
-        super().__init__(path, durability=_durability(points), session=SESSION)
+        super().__init__(path, durability=durability_for(points), session=SESSION)
         self._blobs = _DoomedBlobs(self._blobs.folder, points)
 
     def _write(self, line: bytes) -> None:
@@ -147,48 +114,11 @@ class _DoomedJsonl(JsonlLog):
         super()._sync()
 
 
-class JsonlStore:
-    """The session as a file of JSON lines."""
-
-    def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, "log.jsonl")
-
-    def open(self, points: Points, tell: Tell) -> tuple[DoomedLog, list[str]]:
-        """See ``Store.open``."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            log = DoomedLog(_DoomedJsonl(self._path, points), points, tell)
-        return log, [str(warning.message) for warning in caught]
-
-    def report(self) -> Report | None:
-        """See ``Store.report``."""
-        return verify(self._path) if os.path.exists(self._path) else None
-
-    def stored(self) -> list[Stored]:
-        """See ``Store.stored``."""
-        if not os.path.exists(self._path):
-            return []
-        reader, codec = LogReader(self._path), Codec()
-        try:
-            return [
-                Stored(decode_line(at.line, at.blobs.get, codec, at.seq, at.path), _hash_of(at.line))
-                for at in reader.available()
-            ]
-        finally:
-            reader.close()
-
-
-def _hash_of(line: bytes) -> str:
-    return (hash_of_record(line) or b"").decode()
-
-
-# --- SQLite ------------------------------------------------------------------------------------
-
 _FRAME = 24 + 4096  # bytes of a page in the WAL file
 _STATEMENTS = 4  # told of in an append: itself, its trigger, the record, the head
 
 
-class _DoomedDatabase(Database):
+class DoomedDatabase(Database):
     def __init__(self, path: str, points: Points) -> None:
         self._points = points
         self._told = 0
@@ -222,49 +152,3 @@ class _DoomedDatabase(Database):
     def sync(self) -> None:
         self._points.reach("sync")
         super().sync()
-
-
-class SqliteStore:
-    """The session in a SQLite file."""
-
-    def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, "sessions.db")
-
-    def open(self, points: Points, tell: Tell) -> tuple[DoomedLog, list[str]]:
-        """See ``Store.open``."""
-        database = _DoomedDatabase(self._path, points)  # the first to come: it makes the tables
-        sessions = SqliteSessions(self._path, durability=_durability(points))
-        sessions._database.close()
-        sessions._database = database
-        try:
-            log = sessions.open(SESSION)
-        except LogError as error:
-            if error.details.get("kind") != "no_session":
-                raise
-            log = sessions.create(SESSION)
-        return DoomedLog(log, points, tell), []
-
-    def report(self) -> Report | None:
-        """See ``Store.report``."""
-        if not os.path.exists(self._path):
-            return None
-        with SqliteSessions(self._path) as sessions:
-            return sessions.verify(SESSION) if sessions.list() else None
-
-    def stored(self) -> list[Stored]:
-        """See ``Store.stored``."""
-        if not os.path.exists(self._path):
-            return []
-        database, codec = Database(self._path), Codec()
-        try:
-            if not database.rows("SELECT 1 FROM sessions"):
-                return []
-            return [
-                Stored(decode_line(line, database.get_blob, codec, seq, self._path), _hash_of(line))
-                for seq, line in Rows(database, SESSION).available()
-            ]
-        finally:
-            database.close()
-
-
-STORES: dict[str, Callable[[str], Store]] = {"jsonl": JsonlStore, "sqlite": SqliteStore}

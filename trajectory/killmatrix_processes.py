@@ -3,7 +3,7 @@
 Processes are forked from one that has everything imported, no event loop, no other thread and no log
 open, so that one costs milliseconds; what a child has to say comes through a pipe.
 
-Read with: ``killmatrix.py``, ``killmatrix_session.py``, ``killmatrix_checks.py``.
+Read with: ``killmatrix.py``, ``killmatrix_plan.py``, ``killmatrix_checks.py``.
 """
 
 import gc
@@ -30,9 +30,11 @@ from .killmatrix_checks import (
     check_transcript,
     ending_of,
 )
-from .killmatrix_logs import STORES, Store, Tell
+from .killmatrix_host import Host
+from .killmatrix_logs import Tell
+from .killmatrix_plan import TURNS
 from .killmatrix_points import Place, Points
-from .killmatrix_session import Host
+from .killmatrix_stores import STORES, Store
 from .memory import MemoryLog
 
 _LIMIT_S: Final = 60  # a child that takes longer hangs
@@ -125,7 +127,11 @@ def play(store: Store, folder: str, points: Points, tell: Tell) -> None:
 
 
 def course_of(log: str, folder: str) -> Course:
-    """The course of a session on this kind of log that nobody kills."""
+    """The course of a session on this kind of log that nobody kills.
+
+    Raises:
+        RuntimeError: it does not come to its end.
+    """
 
     def work(tell: Tell) -> None:
         store, points = STORES[log](folder), Points()
@@ -138,7 +144,10 @@ def course_of(log: str, folder: str) -> Course:
     shutil.rmtree(folder)
     if status:
         raise RuntimeError("\n".join(lines))
-    return msgspec.json.decode(lines[0], type=Course)
+    course = msgspec.json.decode(lines[0], type=Course)
+    if course.ending.reason != "stop" or not course.ending.text.startswith(f"turn {TURNS}:"):
+        raise RuntimeError(f"the session does not come to its end although nobody kills it: {course.ending}")
+    return course
 
 
 # --- one case ------------------------------------------------------------------------------------

@@ -7,12 +7,18 @@ Read with: ``replay.py``, ``conductor.py``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, Literal, TypeVar
 
 from unspool.kernel.events import (
+    AgentEnd,
     AgentStart,
+    ApprovalDecided,
     ApprovalRequested,
+    ConfigChanged,
+    Cut,
     Fact,
+    MessageEnd,
     ModelResponse,
     QueueChanged,
     SessionChanged,
@@ -22,6 +28,7 @@ from unspool.kernel.events import (
     UnknownFact,
 )
 from unspool.kernel.json_edge import canonical_bytes
+from unspool.kernel.messages import ToolCall
 from unspool.kernel.ports import CallOptions, SystemBlock, ToolSpec
 
 from .values import from_blob
@@ -41,6 +48,11 @@ class Recording:
         self.asked: dict[str, ApprovalRequested] = {}
         self.calls_of: dict[str, list[str]] = {}  # tool: its calls
         self.arguments: dict[str, dict[str, Any]] = {}
+        self.calls: dict[str, ToolCall] = {}
+        self.declined: set[str] = set()
+        self._starts: dict[str, ToolExecStart] = {}
+        self._cuts: set[int] = set()
+        self._edited: dict[str, dict[str, Any]] = {}
         for fact in self.facts:
             self._index(fact)
         self._released = self._release_points()
@@ -48,7 +60,10 @@ class Recording:
     def _index(self, fact: Fact) -> None:
         self.blobs.update(getattr(fact, "blobs", {}))
         match fact:
+            case AgentEnd(cut=Cut(seq=seq)):
+                self._cuts.add(seq)
             case ToolExecStart():
+                self._starts[fact.call_id] = fact
                 self.calls_of.setdefault(fact.tool, []).append(fact.call_id)
                 self.arguments[fact.call_id] = fact.args
             case ToolExecEnd():
@@ -58,6 +73,13 @@ class Recording:
             case ApprovalRequested():
                 for call_id in fact.call_ids:
                     self.asked.setdefault(call_id, fact)
+            case ApprovalDecided():
+                if not fact.approved:
+                    self.declined.add(fact.call_id)
+                elif fact.args is not None:
+                    self._edited[fact.call_id] = fact.args
+            case MessageEnd() if fact.message is not None:
+                self.calls.update({call.id: call for call in fact.message.tool_calls})
 
     def _release_points(self) -> dict[str, int]:
         """After which fact each call may end. Calls whose ends stand side by side, in the order of their
@@ -105,6 +127,57 @@ class Recording:
     def find(self, kind: type[F], seq: int, run_id: str) -> F | None:
         """The next fact of a kind in a run."""
         return next((fact for fact in self.rest_of_run(seq, run_id) if isinstance(fact, kind)), None)
+
+    def refused_by(self, call_id: str) -> Literal["", "gate", "tool"]:
+        """Who refused a call that its schema let pass: a gate, or the tool itself."""
+        end, call = self.ends.get(call_id), self.calls.get(call_id)
+        if end is None or call is None or call_id in self.dispatched:
+            return ""
+        if end.outcome == "denied":
+            return "" if call_id in self.declined else "gate"
+        if end.outcome not in ("invalid", "error") or "issues" in end.details:
+            return ""
+        return "tool" if call.completed and not call.args_invalid else ""
+
+    def was_looked_at(self, call_id: str) -> bool:
+        """Whether somebody looked at a call before it ran: refused it, or took the time in which something else
+        came in."""
+        started = self._starts.get(call_id)
+        if started is None or self.refused_by(call_id):
+            return self.refused_by(call_id) != ""
+        after = self.at(started.seq + 1)
+        if after is None or after.run_id != started.run_id:
+            return False
+        return getattr(after, "call_id", "") != call_id or started.seq in self._cuts
+
+    def ended_at_once(self, end: ToolExecEnd) -> bool:
+        """Whether a call that was cut off ended before its run took note: its result comes before the ends of
+        calls after it."""
+        after = self.at(end.seq + 1)
+        if not isinstance(after, MessageEnd):
+            return False
+        for fact in self.rest_of_run(after.seq, end.run_id):
+            if isinstance(fact, ToolExecEnd):
+                return True
+            if isinstance(fact, ModelResponse):
+                return False
+        return False
+
+    def approved_args(self, call_id: str) -> dict[str, Any] | None:
+        """The arguments that a person changed a call's into."""
+        return self._edited.get(call_id)
+
+    def needs_approval(self, call_id: str) -> bool:
+        """Whether a call's tool says that a person is to be asked about it."""
+        call = self.calls.get(call_id)
+        return call is not None and call.name in self._asking
+
+    @cached_property
+    def _asking(self) -> frozenset[str]:
+        hashes = {fact.toolbox or fact.tools for fact in self.facts if isinstance(fact, AgentStart)}
+        hashes |= {fact.tools or "" for fact in self.facts if isinstance(fact, ConfigChanged)}
+        specs = [spec for key in hashes for spec in self.value(key, tuple[ToolSpec, ...], ())]
+        return frozenset(spec.name for spec in specs if spec.needs_approval)
 
     def value(self, key: str, kind: type[T], default: T) -> T:
         """What is stored under a hash; ``default`` for none, and for one that is not there."""

@@ -11,6 +11,7 @@ Read with: ``conductor.py`` (when things happen), ``recording.py`` (what happene
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Literal
 
 import anyio
@@ -52,7 +53,7 @@ from .conductor import SETTLE, Conductor, ReplayLog, Stopped
 from .differences import Difference
 from .rebuild import requests
 from .recording import Recording, consecutive, is_input
-from .replay_host import RecordedContext, recorded_hooks, stored_message, verdicts_of
+from .replay_host import RecordedContext, had_manager, recorded_hooks, stored_message, verdicts_of
 from .replay_parts import (
     BlindTool,
     LiveModel,
@@ -82,32 +83,32 @@ class Replayed(Struct, frozen=True, kw_only=True):
 
 async def replay(
     source: Source,
+    settings: Settings | None = None,
     *,
-    config: LoopConfig | None = None,
-    context: AgentContext | None = None,
     tools: Literal["recorded", "live"] = "recorded",
     model: ChatModel | Literal["recorded"] = "recorded",
     codec: Codec | None = None,
 ) -> Replayed:
     """Run a recorded session again and say where it first comes out otherwise.
 
-    Without ``config`` and ``context`` everything is taken from the log, hooks and gate included. With them
-    (as ``agent_loop`` has them) hooks, texts, tools, system prompt, limits and context manager are the
-    host's; the model of ``config`` is not asked. ``tools="live"`` runs the tools of ``context``; a ``model``
-    answers in place of the recorded one.
+    Without ``settings`` everything is taken from the log, hooks and gate included. With them (``agent.settings``,
+    or the configuration and context of an ``agent_loop``) hooks, texts, tools, system prompt, limits and context
+    manager are the host's; their model is not asked, their log, inbox and abort are not used. ``tools="live"``
+    runs their tools; a ``model`` answers in place of the recorded one.
 
     Raises:
         LogError: the log cannot be read or is damaged.
-        ValueError: live tools without a ``context``.
+        ValueError: live tools without ``settings``.
     """
-    if tools == "live" and context is None:
-        raise ValueError("replay: live tools need a context that holds them")
+    if tools == "live" and settings is None:
+        raise ValueError("replay: live tools need settings that hold them")
     recording = Recording(facts_from(source))
-    settings = _Live(config, context, tools == "live", None if model == "recorded" else model)
+    config, context = settings if settings is not None else (None, None)
+    live = _Live(config, context, tools == "live", None if model == "recorded" else model)
     flips: set[int] = set()
     best = Replayed(facts=-1, recorded=len(recording))
     for _ in range(_TRIES):
-        performance = _Performance(recording, settings, codec or (config.codec if config else Codec()), flips)
+        performance = _Performance(recording, live, codec or (config.codec if config else Codec()), flips)
         result = await performance.run()
         if result.facts > best.facts or result.same:
             best = result
@@ -146,7 +147,7 @@ class _Performance:
         self._recorder = self._new_recorder(None)
         self._projector = Projector()
         self._abort = Abort()
-        self._cut: Cut | None = None
+        self._was_cut = False
         self._gone = ""  # how the consumer left, where it did
         self._scope = anyio.CancelScope()
         self._requests = {each.seq: each for each in requests(recording.facts) if each.purpose != "reply"}
@@ -191,7 +192,8 @@ class _Performance:
         conductor, recorder = self._conductor, self._recorder
         recorder.session = start.session or recorder.session
         config, context = self._settings(start)
-        self._abort, self._cut, self._gone = config.abort or Abort(), self._cut_of(start), ""
+        self._abort, self._gone = config.abort or Abort(), ""
+        conductor.cut, self._was_cut = self._cut_of(start), False
         session = Session(recorder, self._projector, Toolbox(context.tools))
         stream = open_stream(session, self._beginning(start), context, config)
         conductor.start()
@@ -281,7 +283,7 @@ class _Performance:
             limits=start.limits,
             options=recording.options(start.options),
             retry=Retry(attempts=attempts[0]) if attempts else Retry(),
-            hooks=recorded_hooks(self._conductor),
+            hooks=recorded_hooks(self._conductor, lambda: self._recorder.state),
             context=self._context_manager(),
             texts=replace(DEFAULT_TEXTS, step_limit=_step_limit(recording)),
             steering_mode=_mode(recording, "steering"),
@@ -289,12 +291,8 @@ class _Performance:
         )
 
     def _context_manager(self) -> RecordedContext | None:
-        """One, unless the log shows an overflow that nobody tried to mend."""
-        for fact in self._recording.facts:
-            if isinstance(fact, ModelResponse) and fact.error_kind == "context_overflow":
-                following = self._recording.at(fact.seq + 1)
-                if isinstance(following, ErrorEvent) and following.kind == "context_overflow":
-                    return None
+        if not had_manager(self._recording):
+            return None
         return RecordedContext(self._conductor, self._requests, lambda: self._recorder.state)
 
     def _model(self, start: AgentStart, name: str) -> ChatModel:
@@ -328,12 +326,9 @@ class _Performance:
             for call_id in calls
             if (asked := recording.asked.get(call_id)) is not None
         )
-        refused = any(
-            end.outcome in ("invalid", "denied", "error") and call_id not in recording.dispatched
-            for call_id in calls
-            if (end := recording.ends.get(call_id)) is not None
+        kind = (
+            LookingTool if shown else BlindTool if any(map(recording.was_looked_at, calls)) else RecordedTool
         )
-        kind = LookingTool if shown else BlindTool if refused else RecordedTool
         return kind(self._conductor, spec)
 
     def _refreshed(self, start: AgentStart) -> Settings:
@@ -383,14 +378,25 @@ class _Performance:
             recorder.record(replace(fact), fact.time)
 
     def _cut_now(self, waiting: bool) -> bool:
-        cut = self._cut
-        if cut is None or self._conductor.position < cut.seq or self._conductor.ending:
+        cut = self._conductor.cut
+        if cut is None or self._conductor.position < cut.seq or self._was_cut:
             return False
         if not waiting:
             self.moments.append(-cut.seq)
-            if cut.waiting or self._goes_on(cut) or -cut.seq in self._flips:
+            late = cut.waiting or self._goes_on(cut)
+            if late != (-cut.seq in self._flips):
                 return False
-        self._end(cut)
+        following = self._conductor.next
+        if (
+            cut.how == "abort"
+            and isinstance(following, ToolExecEnd)
+            and self._recording.ended_at_once(following)
+        ):
+            self._was_cut = True
+            self._conductor.last_acts[following.call_id] = partial(self._end, cut)
+            self._conductor.allow(following.seq)
+        else:
+            self._end(cut)
         return True
 
     def _goes_on(self, cut: Cut) -> bool:
@@ -414,12 +420,7 @@ class _Performance:
 
     def _end(self, cut: Cut) -> None:
         """Do what cut the run short."""
-        conductor = self._conductor
-        conductor.ending = True
-        conductor.wake()
-        if cut.how == "left":
-            self._leave("left")
-            return
+        self._was_cut = True
         kept, marker = "", None
         for fact in self._rest_of(cut):
             if isinstance(fact, ContextCompacted) and fact.reason == "interrupted":
@@ -431,7 +432,12 @@ class _Performance:
                 elif fact.cause == "abort":
                     marker = fact.message.text
         keep = (lambda _: kept) if kept else False
-        self._abort.fire(marker=marker is not None, reason=marker or "", keep=keep)
+        if cut.how == "abort" or marker is not None:
+            self._abort.fire(marker=marker is not None, reason=marker or "", keep=keep)
+            self._conductor.ending = True
+            self._conductor.wake()
+        if cut.how == "left":
+            self._leave("left")
 
     def _leave(self, how: str) -> None:
         self._gone = how
@@ -464,7 +470,7 @@ class _Performance:
 
     def _die(self, how: str) -> None:
         """Stop the run without a word: nothing more of it was recorded."""
-        self._conductor.ending = True
+        self._conductor.ending = self._conductor.released = True
         self._recorder.broken = True
         self._conductor.wake()
         self._leave(how)

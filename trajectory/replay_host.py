@@ -5,7 +5,7 @@ What each of them said is told by the fact that comes next.
 Read with: ``conductor.py``, ``replay.py``, ``unspool.kernel.hooks``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from unspool.kernel.events import (
@@ -52,9 +52,9 @@ class HostError(Exception):
     """What a hook of the past raised; it says what that said."""
 
 
-def recorded_hooks(conductor: Conductor) -> Hooks:
+def recorded_hooks(conductor: Conductor, state: Callable[[], AgentState]) -> Hooks:
     """Hooks that do what those of the recording did, where it shows that there were any."""
-    recording, host = conductor.recording, _Host(conductor)
+    recording, host = conductor.recording, _Host(conductor, state)
     hooks: dict[str, Any] = {
         "before_turn": host.before_turn,
         "after_turn": host.after_turn,
@@ -77,7 +77,24 @@ def recorded_hooks(conductor: Conductor) -> Hooks:
         recording, "tool_result_message"
     ):
         hooks["tool_result_message"] = host.tool_result_message
+    rewritten = not had_manager(recording) and any(_is_rewritten(fact) for fact in recording.facts)
+    if rewritten or _raised(recording, "before_request"):
+        hooks["before_request"] = host.before_request
     return Hooks(**hooks)
+
+
+def had_manager(recording: Recording) -> bool:
+    """Whether there may have been a context manager: unless an overflow was left to itself."""
+    for fact in recording.facts:
+        if isinstance(fact, ModelResponse) and fact.error_kind == "context_overflow":
+            following = recording.at(fact.seq + 1)
+            if isinstance(following, ErrorEvent) and following.kind == "context_overflow":
+                return False
+    return True
+
+
+def _is_rewritten(fact: Fact) -> bool:
+    return isinstance(fact, ContextProjected) and any(isinstance(each, Stored) for each in fact.append)
 
 
 def _options_vary(recording: Recording) -> bool:
@@ -98,10 +115,11 @@ def _is_gated(recording: Recording, fact: Fact) -> bool:
     """Whether a fact shows that a gate had its say."""
     match fact:
         case ApprovalRequested():
-            return True
-        case ToolExecDispatch():  # what came between a call's start and this was awaited by somebody
-            before = recording.at(fact.seq - 1)
-            return fact.args is not None or getattr(before, "call_id", "") != fact.call_id
+            return bool(fact.reason) or not all(map(recording.needs_approval, fact.call_ids))
+        case ToolExecEnd():
+            return recording.refused_by(fact.call_id) == "gate"
+        case ToolExecDispatch():
+            return fact.args is not None and fact.args != recording.approved_args(fact.call_id)
         case _:
             return False
 
@@ -117,9 +135,10 @@ def _is_made(fact: MessageEnd) -> bool:
 class _Host:
     """What the host did, read off the facts that come next."""
 
-    def __init__(self, conductor: Conductor) -> None:
+    def __init__(self, conductor: Conductor, state: Callable[[], AgentState]) -> None:
         self._conductor = conductor
         self._recording = conductor.recording
+        self._state = state
 
     def _rest(self) -> list[Fact]:
         """The facts that follow, as far as they matter to a hook."""
@@ -128,10 +147,16 @@ class _Host:
 
     async def _answer(self, hook: str) -> None:
         """Wait for what came while the hook was asked; raise what it raised, where that comes next."""
-        await settled(self._conductor)
+        await self._conductor.settle()
         following = self._conductor.next
         if isinstance(following, ErrorEvent) and following.message.startswith(f"hook: {hook} raised"):
             raise HostError(following.details.get("reason", ""))
+
+    async def _watch(self, hook: str) -> None:
+        """The same for a hook that gives no answer: it waits for nothing, unless it is to raise."""
+        following = next((fact for fact in self._rest() if not is_input(fact)), None)
+        if isinstance(following, ErrorEvent) and following.message.startswith(f"hook: {hook} raised"):
+            await self._answer(hook)
 
     async def before_turn(self, info: TurnInfo) -> list[AgentMessage]:
         await self._answer("before_turn")
@@ -139,10 +164,10 @@ class _Host:
         return [message for fact in given if (message := _message_of(fact)) is not None]
 
     async def after_turn(self, info: TurnInfo) -> None:
-        await self._answer("after_turn")
+        await self._watch("after_turn")
 
     async def after_model_call(self, info: Any) -> None:
-        await self._answer("after_model_call")
+        await self._watch("after_model_call")
 
     async def before_model_call(self, info: ModelCallInfo) -> CallOptions | Message | None:
         await self._answer("before_model_call")
@@ -154,13 +179,24 @@ class _Host:
             return following.message
         return None
 
+    async def before_request(self, messages: Sequence[Message]) -> Sequence[Message]:
+        await self._answer("before_request")
+        following, state = self._conductor.next, self._state()
+        if not isinstance(following, ContextProjected):
+            return messages
+        given = {message.id: message for message in messages if message.id}
+        found = [
+            given.get(each) if isinstance(each, str) else each.message for each in view_of(following, state)
+        ]
+        return [message for message in found if message is not None]
+
     async def gate(self, use: ToolUse) -> Verdict:
-        await settled(self._conductor)
+        await self._conductor.settle()
         following = self._recording.next_about(use.call.id, self._conductor.position)
         match following:
             case ApprovalRequested():
                 return Verdict.ask(following.reason)
-            case ToolExecDispatch() if following.args is not None and following.args != dict(use.args):
+            case ToolExecDispatch() if following.args != self._recording.approved_args(use.call.id):
                 return Verdict.allow(following.args)
             case _:
                 return Verdict.allow()
@@ -201,12 +237,11 @@ class _Host:
             await self._conductor.forever()  # an abort cuts it short, and the reply
 
 
-async def settled(conductor: Conductor) -> None:
-    """Wait until what comes next is no message from outside."""
-    for fact in conductor.recording.after(conductor.position):
-        if not is_input(fact):
-            await conductor.until(fact.seq - 1)
-            return
+def view_of(fact: ContextProjected, state: AgentState) -> list[str | Stored]:
+    """The view that a projection is about to make."""
+    base = state.projection
+    kept = base.view.since(0)[: fact.keep] if base is not None and base.seq == fact.base else []
+    return [*kept, *fact.append]
 
 
 def verdicts_of(decided: Sequence[ApprovalDecided]) -> dict[str, Verdict]:
@@ -242,7 +277,7 @@ class RecordedContext:
     async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
         """The recorded view."""
         await self._call(call_model)
-        await settled(self._conductor)
+        await self._conductor.settle()
         following = self._conductor.next
         if isinstance(following, ErrorEvent) and following.kind == "context" and not following.fatal:
             raise HostError(following.message.partition("is sent: ")[2])
@@ -265,7 +300,7 @@ class RecordedContext:
     ) -> Compaction:
         """The recorded compaction."""
         await self._call(call_model)
-        await settled(self._conductor)
+        await self._conductor.settle()
         following = self._conductor.next
         if isinstance(following, ErrorEvent) and following.kind == "context":
             raise HostError(following.message.partition("compaction failed: ")[2])

@@ -11,8 +11,17 @@ import anyio
 import msgspec
 
 from unspool.kernel.errors import ModelError
-from unspool.kernel.events import ErrorEvent, Fact, MessageEnd, ModelResponse, RetryEvent, ToolExecEnd
-from unspool.kernel.messages import Message, Text, ToolCall
+from unspool.kernel.events import (
+    ContextProjected,
+    ErrorEvent,
+    Fact,
+    MessageEnd,
+    ModelResponse,
+    RetryEvent,
+    ToolExecEnd,
+    TurnEnd,
+)
+from unspool.kernel.messages import Message, Text
 from unspool.kernel.ports import (
     JSON,
     BlockEvent,
@@ -73,6 +82,11 @@ class RecordedModel:
         facts = list(replied(conductor.recording.rest_of_run(begun, run_id), purpose))
         response = facts[-1] if facts and isinstance(facts[-1], ModelResponse) else None
         if response is None or response.error_kind == "canceled":
+            if response is not None and response.stop_reason:  # it had ended, and nobody had taken note
+                try:
+                    yield _end_of(response, Message(role="assistant", stop_reason=response.stop_reason))
+                finally:
+                    await conductor.forever()
             await conductor.forever()  # the run was aborted, or the process died
             return
         committed = next((fact for fact in facts if _is_reply(fact)), None) if purpose == "reply" else None
@@ -82,30 +96,35 @@ class RecordedModel:
             raise self._error(response)
         for index, block in enumerate(_with_duplicates(reply, facts)):
             yield BlockEvent(block, index)
-        yield StreamEnd(
-            stop_reason=reply.stop_reason or "stop",
-            usage=response.usage,
-            model=response.model,
-            response_id=response.response_id,
-            metadata=reply.metadata,
-        )
+        yield _end_of(response, reply)
         closed = conductor.recording.at(response.seq + 1)
         if isinstance(closed, ErrorEvent) and closed.kind == "stream_close":
             raise RuntimeError(closed.message.partition("did not close: ")[2])
 
     def _error(self, response: ModelResponse) -> RecordedError:
         """What the call failed with, as the facts after it tell."""
+        kind = response.error_kind
         for fact in self._conductor.recording.rest_of_run(response.seq, response.run_id):
             match fact:
                 case RetryEvent():
                     return RecordedError(fact.error_kind, fact.message, {}, fact.delay_s)
-                case ErrorEvent() if fact.fatal:
+                case ErrorEvent() if fact.fatal and fact.kind == kind:
                     return RecordedError(fact.kind, fact.message, fact.details)
-                case ErrorEvent():
-                    continue
-                case _:
+                case TurnEnd() | ContextProjected():
                     break
+                case _:
+                    continue
         return RecordedError(response.error_kind, response.error_kind, {})
+
+
+def _end_of(response: ModelResponse, reply: Message) -> StreamEnd:
+    return StreamEnd(
+        stop_reason=reply.stop_reason or "stop",
+        usage=response.usage,
+        model=response.model,
+        response_id=response.response_id,
+        metadata=reply.metadata,
+    )
 
 
 def _is_reply(fact: Fact) -> TypeGuard[MessageEnd]:
@@ -124,11 +143,8 @@ def _with_duplicates(reply: Message, facts: Sequence[Fact]) -> list[Any]:
         for fact in facts
         if isinstance(fact, ErrorEvent) and fact.kind == "duplicate_call"
     ]
-    blocks: list[Any] = []
-    for block in reply.content:
-        copies = again.count(block.id) if isinstance(block, ToolCall) else 0
-        blocks += [block] * (1 + copies)
-    return blocks
+    calls = {call.id: call for call in reply.tool_calls}
+    return [*reply.content, *[calls[call_id] for call_id in again if call_id in calls]]
 
 
 @dataclass(frozen=True)
@@ -158,6 +174,7 @@ class LookingTool(RecordedTool):
     async def validate(self, args: JSON, ctx: ToolContext, /) -> Refused | None:
         """The refusal that was recorded for this call, whoever's it was."""
         conductor = self.conductor
+        await conductor.settle()
         following = conductor.recording.next_about(ctx.call_id, conductor.position)
         if not isinstance(following, ToolExecEnd) or following.outcome not in ("invalid", "denied", "error"):
             return None
@@ -178,16 +195,30 @@ class BlindTool(LookingTool):
 
 
 async def recorded_outcome(conductor: Conductor, call_id: str) -> Outcome:
-    """What a call came to, at the moment when it did; being cancelled changes nothing."""
-    recording = conductor.recording
+    """What a call came to, at the moment when it did; being cancelled does not change what."""
+    recording, cut = conductor.recording, conductor.cut
     end, point = recording.ends.get(call_id), recording.release_point(call_id)
     if end is None or point is None:
         await conductor.forever()
         return Outcome("cancelled", (), {})
-    with anyio.CancelScope(shield=True):
-        await conductor.until(point)
+    if cut is not None and point <= cut.seq < end.seq:
+        point = len(recording) + 1  # the run was cut short before this call was over
+    at_once = recording.ended_at_once(end)
+    waiting = True
+    while waiting:
+        try:
+            with anyio.CancelScope(shield=not at_once):
+                await conductor.let_go(point)
+            waiting = False
+        except anyio.get_cancelled_exc_class():
+            waiting = not at_once
+    conductor.last_acts.pop(call_id, _nothing)()
     fatal = _fatal_after(conductor, end)
     return Outcome(end.outcome, end.content, end.details, fatal, end.abandoned)
+
+
+def _nothing() -> None:
+    """The call ends, and that is all."""
 
 
 def _fatal_after(conductor: Conductor, end: ToolExecEnd) -> RecordedError | None:

@@ -248,6 +248,11 @@ def exists(session: str, path: str) -> LogError:
     return LogError("log: there is such a session already", kind="exists", path=path, session=session)
 
 
+def no_session(session: str, path: str) -> LogError:
+    """The error for a session that is not there."""
+    return LogError("log: there is no such session", kind="no_session", path=path, session=session)
+
+
 def has_forks(session: str, forks: list[str]) -> LogError:
     """The error for a session that is to be deleted and has forks."""
     return LogError(

@@ -28,6 +28,7 @@ from .lease import take_lease
 from .loading import decode_line
 from .record import body_of, hash_of_record, peek, prev_of, seal
 from .redaction import Redaction
+from .sessions import no_session
 from .sqlite_file import SHIFT, Database, key_of, seq_of
 from .strict import SIGNALS, encode
 from .tails import Tails
@@ -144,7 +145,7 @@ def stored_session(database: Database, name: str) -> tuple[int, bytes]:
     """
     for row, line in database.rows(_SESSION, (name,)):
         return row, line
-    raise LogError("log: there is no such session", kind="no_session", path=database.path, session=name)
+    raise no_session(name, database.path)
 
 
 def header_of(line: bytes, path: str, name: str) -> tuple[Header, bytes]:

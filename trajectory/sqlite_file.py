@@ -27,6 +27,7 @@ _APPLICATION: Final = 0x556E5370  # "UnSp", where the `file` command looks for i
 _BUSY_S: Final = 5.0  # how long a commit of another process is waited for; one takes microseconds
 _CHECKPOINT: Final = 8 << 20  # bytes of the WAL file beyond which a barrier has it written back
 _MEMORY: Final = ":memory:"
+_FAILURES: Final = (sqlite3.Error, UnicodeDecodeError)  # the latter where a message quotes what is damaged
 _OPENING = threading.Lock()  # closing a file gives back the locks that SQLite has on it in this process
 
 _PRAGMAS: Final = (
@@ -35,9 +36,10 @@ _PRAGMAS: Final = (
     "PRAGMA wal_autocheckpoint = 0",
     "PRAGMA foreign_keys = ON",
 )
+# AUTOINCREMENT: the row of a deleted session is given to no other, since leases and readers know sessions by it
 _TABLES: Final = f"""
 CREATE TABLE sessions (
-  id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, header BLOB NOT NULL,
+  id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, header BLOB NOT NULL,
   parent INTEGER REFERENCES sessions (id), parent_seq INTEGER NOT NULL DEFAULT 0,
   namespace TEXT NOT NULL DEFAULT '', sender TEXT NOT NULL DEFAULT '', created REAL NOT NULL);
 CREATE INDEX sessions_by_parent ON sessions (parent);
@@ -119,14 +121,12 @@ class Database:
             raise LogError(
                 f"log: written in {which}", kind="format", path=self.path, format=version, supported=FORMAT
             )
-        if self._schema() != [statement.strip("; \n") for statement in _statements(_TABLES)]:
+        if not {statement.strip("; \n") for statement in _statements(_TABLES)} <= self._schema():
             raise LogError("log: its tables are not those that were made", kind="database", path=self.path)
 
-    def _schema(self) -> list[str]:
-        """What the file was made by, in that order."""
-        return [
-            sql for (sql,) in self.rows("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY rowid")
-        ]
+    def _schema(self) -> set[str]:
+        """The statements that made what is in the file."""
+        return {sql for (sql,) in self.rows("SELECT sql FROM sqlite_master WHERE sql NOT NULL")}
 
     def _create(self) -> None:
         with self.transaction():
@@ -159,7 +159,7 @@ class Database:
         """
         try:
             return self._connection.execute(statement, tuple(values))
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             raise self.error("log: cannot be used", error) from error
 
     def rows(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
@@ -171,13 +171,14 @@ class Database:
         with self.lock:
             try:
                 return self._connection.execute(statement, tuple(values)).fetchall()
-            except sqlite3.Error as error:
+            except _FAILURES as error:
                 raise self.error("log: cannot be read", error) from error
 
     def error(self, what: str, error: Exception) -> LogError:
         """An error of SQLite's as one of the log's."""
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        damaged = isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError)
+        damaged = damaged and not isinstance(error, sqlite3.OperationalError)
         details = {"kind": "database"} if damaged else {}
         return LogError(what, path=self.path, reason=reason, **details)
 

@@ -36,6 +36,7 @@ from .sessions import (
     name_new,
     new_id,
     no_fact,
+    no_session,
 )
 from .sqlite import (
     Lease,
@@ -54,11 +55,11 @@ from .sqlite_verify import salvage_rows, verify_rows
 from .verify import Report, Salvaged
 
 _LIST: Final = """
-SELECT s.id, s.name, CAST(ifnull(s.header, '') AS BLOB),
-  (SELECT max(r.id) FROM records r WHERE r.id > s.id << 40 AND r.id < (s.id + 1) << 40)
-FROM sessions s
+SELECT s.id, s.name, CAST(ifnull(s.header, '') AS BLOB), r.id, CAST(ifnull(r.line, '') AS BLOB)
+FROM sessions s LEFT JOIN records r
+  ON r.id = (SELECT max(n.id) FROM records n WHERE n.id > s.id << 40 AND n.id < (s.id + 1) << 40)
 """
-_LINE: Final = "SELECT CAST(ifnull(line, '') AS BLOB) FROM records"
+_LINE: Final = "SELECT CAST(ifnull(line, '') AS BLOB) FROM records WHERE id = ?"
 _TITLES: Final = """
 SELECT r.id, CAST(ifnull(r.line, '') AS BLOB) FROM titles t JOIN records r ON r.id = t.id
 WHERE t.id > ? AND t.id <= ? ORDER BY t.id DESC
@@ -144,11 +145,12 @@ class SqliteSessions:
 
     def info(self, session: str) -> SessionInfo:
         """See ``Sessions.info``."""
-        row, _ = stored_session(self._database, session)
-        return self._info(self._database.rows(f"{_LIST} WHERE s.id = ?", (row,))[0])
+        for found in self._database.rows(f"{_LIST} WHERE s.name = ?", (session,)):
+            return self._info(found)
+        raise no_session(session, self.path)
 
     def _info(self, found: Any) -> SessionInfo:
-        row, name, line, newest = found
+        row, name, line, newest, last = found
         try:
             header, hashed = header_of(line, self.path, name)
         except LogError as error:
@@ -156,8 +158,7 @@ class SqliteSessions:
         info = begun(name, self.path, header)
         try:
             if newest is not None:
-                ((line,),) = self._database.rows(f"{_LINE} WHERE id = ?", (newest,))
-                info = replace(info, facts=seq_of(newest), updated=peek(line).time)
+                info = replace(info, facts=seq_of(newest), updated=peek(last).time)
             title, metadata = about(self._changes(row, header, hashed))
         except (LogError, msgspec.DecodeError, UnicodeDecodeError) as error:
             return replace(info, problem=str(error))
@@ -207,7 +208,7 @@ class SqliteSessions:
 
     def _hash(self, session: str, row: int, at: int) -> bytes:
         """The hash of a record that the session in ``row`` holds itself."""
-        lines = self._database.rows(f"{_LINE} WHERE id = ?", (key_of(row, at),)) if at > 0 else []
+        lines = self._database.rows(_LINE, (key_of(row, at),)) if at > 0 else []
         if not lines:
             raise no_fact(session, at, self._last(row, None))
         hashed = hash_of_record(lines[0][0])

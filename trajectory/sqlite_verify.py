@@ -114,21 +114,30 @@ class _Scan:
 
     def _own(self) -> Iterator[Fact]:
         row, _ = stored_session(self._database, self._session)
-        key, end = key_of(row, 0), key_of(row + 1, 0) - 1
         titles: list[tuple[int]] = []
-        while found := self._database.rows(RECORDS, (key, end, BATCH)):
-            for key, line in found:
-                if line.startswith(CHANGED):
-                    titles.append((key,))
-                yield from self._look(seq_of(key), line)
+        for key, line in self._records(row):
+            if line.startswith(CHANGED):
+                titles.append((key,))
+            yield from self._look(seq_of(key), line)
         heads = self._database.rows("SELECT CAST(head AS BLOB) FROM heads WHERE id = ?", (row,))
         if heads != [(self._inspector.hash,)]:
             self._note(
                 "shortened", "the last record is not the last one that was written", self._inspector.seq
             )
-        span = (key_of(row, 0), end)
-        if self._database.rows("SELECT id FROM titles WHERE id > ? AND id <= ? ORDER BY id", span) != titles:
+        span = (key_of(row, 0), key_of(row + 1, 0))
+        if self._database.rows("SELECT id FROM titles WHERE id > ? AND id < ? ORDER BY id", span) != titles:
             self._note("database", "the list of titles is not that of the records")
+
+    def _records(self, row: int) -> Iterator[tuple[int, bytes]]:
+        """The records of the session in ``row``, with their keys: each once, in a damaged file too."""
+        key, end = key_of(row, 0), key_of(row + 1, 0) - 1
+        while found := self._database.rows(RECORDS, (key, end, BATCH)):
+            for after, line in found:
+                if after <= key:
+                    self._note("database", "the records are not in the order of their keys")
+                    return
+                key = after
+                yield key, line
 
     def _look(self, seq: int, line: bytes) -> Iterator[Fact]:
         for found in self._inspector.look(line, Place(line=seq)):

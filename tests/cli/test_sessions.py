@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from unspool import Agent, Fact, fold
+from unspool import Agent, Fact, fold, user_message
 from unspool.cli.ls import short
 from unspool.cli.places import open_store
-from unspool.llm.scripted import ScriptedModel
+from unspool.llm.scripted import ScriptedModel, call
+from unspool.tools import file_tools
 from unspool.trajectory import JsonlLog, JsonlSessions, SessionHandle, Sessions, load, runs
 
 from .driving import COMMAND, WAIT_S, invoke, running, stored, unspool  # noqa: TID251  # tests/cli/, not cli/
@@ -24,7 +25,7 @@ from .driving import COMMAND, WAIT_S, invoke, running, stored, unspool  # noqa: 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 
 
-@pytest.fixture(params=["kept.db", "kept.sqlite", "kept"])
+@pytest.fixture(params=["kept.db", "kept"])
 def store(request: pytest.FixtureRequest) -> str:
     """A place of sessions of either kind."""
     place: str = request.param
@@ -63,6 +64,7 @@ def test_without_a_store_nothing_is_listed_and_nothing_made(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("store", ["kept.db", "kept.sqlite", "kept"])
 @pytest.mark.parametrize("variable", [True, False])
 def test_a_store_is_a_database_or_a_folder(tmp_path: Path, store: str, variable: bool) -> None:
     place = {"UNSPOOL_STORE": store} if variable else {}
@@ -254,6 +256,22 @@ def spoil(path: Path, seq: int) -> None:
     database.close()
 
 
+def test_the_conversation_as_it_was_written(tmp_path: Path, sessions: Sessions, store: str) -> None:
+    with sessions.create("s") as log:
+        model = ScriptedModel([["I look.", call("c1", "list_dir", path=".")], "Nothing\x1b[2J.", "Better."])
+        agent: Agent[str] = Agent(model, tools=file_tools(tmp_path), log=log)
+        agent.run_sync("look")
+        agent.set_messages([user_message("instead")])
+        agent.run_sync("again")
+    lines = invoke("show", "s", "--as-written", "--store", store).stdout.splitlines()
+    assert lines[:4] == ["m1 user · replaced since", "look", "m2 assistant · replaced since", "I look."]
+    assert lines[4:6] == ['→ c1 list_dir(path=".")', "m3 tool · replaced since"]
+    assert lines[-8:] == ["m4 assistant · replaced since", "Nothing␛[2J.", "m5 user", "instead", "m6 user", "again", "m7 assistant", "Better."]  # fmt: skip
+    found = objects(invoke("show", "s", "--as-written", "--json", "--store", store).stdout)
+    assert [(each["id"], each["kept"]) for each in found] == [(f"m{n}", n > 4) for n in range(1, 8)]
+    assert found[1]["message"]["content"][0]["text"] == "I look." and found[1]["run_id"] == "r1"
+
+
 # --- tail --------------------------------------------------------------------------------------
 
 
@@ -289,9 +307,10 @@ def test_tail_follows_another_process_until_interrupted(
 def test_tail_follows_a_file_as_json(tmp_path: Path) -> None:
     with JsonlLog(tmp_path / "log") as log:
         talk(log, "hello")
-        command = [*COMMAND, "tail", "log", "-f", "-n", "0", "--json"]
+        command = [*COMMAND, "tail", "log", "-f", "-n", "1", "--json"]
         with running(command, tmp_path) as process:
             assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["type"] == "agent_end"
             talk(log, "more")
             assert json.loads(process.stdout.readline())["type"] == "agent_start"
 

@@ -31,6 +31,7 @@ from unspool import (
 )
 from unspool.cli.app import app
 from unspool.cli.view import TextView, printable
+from unspool.kernel.events import ApprovalDecided, ApprovalRequested
 from unspool.kernel.messages import Cost, Image
 from unspool.trajectory import JsonlLog
 from unspool.trajectory.record import body_of, hash_of_record, seal
@@ -56,6 +57,9 @@ EVENTS: list[Event] = [
     ToolExecStart("c1", "grep", args={"pattern": "é\n", "limit": 5}),
     ToolExecEnd("c1", "grep", content=(Text("\n".join(map(str, range(10)))), Image(url="x")), duration_s=0.0123),
     ToolExecStart("c2", "read", args={"path": "x" * 200}),
+    ApprovalRequested(("c2", "c3"), "not at night"),
+    ApprovalDecided("c2", True, by="ann"),
+    ApprovalDecided("c3", False),
     ToolExecEnd("c2", "read", "error", (Text("no such file"),), duration_s=2.0),
     MessageEnd("m3", Message(role="tool", tool_call_id="c1")),
     ErrorEvent("duplicate_call", "came twice", fatal=False),
@@ -84,6 +88,9 @@ I look.
   | 7
   | … 3 more lines
 → read(path="{"x" * 154}…)
+? waits for approval: c2, c3 (not at night)
+· c2 approved by ann
+· c3 declined
 ← read error, 2.0 s
   | no such file
 ! duplicate_call: came twice

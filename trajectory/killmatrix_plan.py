@@ -1,32 +1,24 @@
 """The session that is killed: thirty turns, planned, with everything in them that a crash could spoil.
 
-The model answers by what it is shown, not by how often it was asked, and the host sends what the state
-of the agent shows not to have been sent: so a session that was killed and gone on with comes to the
-same as one that was not.
+The model answers by what it is shown, not by how often it was asked: so a session that was killed and
+gone on with comes to the same as one that was not.
 
-Read with: ``killmatrix.py``, ``killmatrix_checks.py`` (what "the same" is).
+Read with: ``killmatrix_host.py`` (who uses the agent), ``killmatrix_checks.py`` (what "the same" is).
 """
 
-import os
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final, Literal, NamedTuple
 
-import anyio
-import anyio.lowlevel
 from msgspec.json import encode
 
-from unspool.kernel.agent import Agent
-from unspool.kernel.errors import ContextOverflowError, RateLimitError, ToolError
+from unspool.kernel.errors import ContextOverflowError, RateLimitError
 from unspool.kernel.hooks import Verdict
-from unspool.kernel.limits import Retry
 from unspool.kernel.messages import AgentMessage, Message, Usage, user_message
 from unspool.kernel.ports import (
-    JSON,
     CallModel,
     Compaction,
     ContextSnapshot,
     ContextUsage,
-    EventLog,
     ModelRequest,
     Projection,
     StreamEnd,
@@ -34,20 +26,14 @@ from unspool.kernel.ports import (
     TextDelta,
     ToolCallDelta,
     ToolCallEnd,
-    ToolContext,
     ToolSpec,
 )
-from unspool.kernel.state import AgentState
-
-from .killmatrix_points import Points
-
-# --- the plan ----------------------------------------------------------------------------------
 
 _USUAL: Final[tuple[tuple[str, ...], ...]] = (
     ("set",),
-    ("look", "note", "send"),
+    ("note", "send"),
     ("pay",),
-    ("look", "pay"),
+    ("look",),
     ("note",),
 )
 _SPECIAL: Final[dict[int, tuple[str, ...]]] = {
@@ -59,8 +45,9 @@ _SPECIAL: Final[dict[int, tuple[str, ...]]] = {
     22: ("big",),
     24: (),  # an answer: what is to follow up comes now
     27: ("fail", "pay"),
-    30: (),
+    30: (),  # the last answer
 }
+TURNS: Final = 30
 _OVERFLOW, _KEPT, _STUMBLE = 15, 10, 17  # turns: too long to ask, the first that stays, asked twice
 
 SPECS: Final = {
@@ -104,9 +91,6 @@ def planned_calls(turn: int) -> list[tuple[str, str]]:
     """Id and tool of each call that the model makes in a turn."""
     names = _SPECIAL.get(turn, _USUAL[turn % len(_USUAL)])
     return [(f"t{turn}{letter}", name) for letter, name in zip("abcd", names, strict=False)]
-
-
-# --- model, context, tools -----------------------------------------------------------------------
 
 
 class PlannedModel:
@@ -174,103 +158,3 @@ class Summaries:
 
     def snapshot(self) -> ContextSnapshot | None:
         return None
-
-
-class Effects:
-    """What tools did, each by one write of a line to a file; the death of the process costs nothing."""
-
-    def __init__(self, folder: str) -> None:
-        self._path = os.path.join(folder, "effects")
-
-    def add(self, tool: str, key: str) -> None:
-        """A tool did something, under this idempotency key."""
-        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(fd, f"{tool} {key}\n".encode())
-        finally:
-            os.close(fd)
-
-    def all(self) -> list[tuple[str, str]]:
-        """Tool and key of each effect, in order."""
-        if not os.path.exists(self._path):
-            return []
-        with open(self._path, encoding="ascii") as file:
-            return [(tool, key) for tool, key in map(str.split, file)]
-
-
-class EffectTool:
-    """A tool with an effect outside, around which the process may be killed."""
-
-    def __init__(self, spec: ToolSpec, host: "Host") -> None:
-        self.spec = spec
-        self._host = host
-
-    async def execute(self, args: JSON, ctx: ToolContext, /) -> object:
-        """See ``Tool.execute``."""
-        host, name = self._host, self.spec.name
-        await anyio.lowlevel.checkpoint()  # so that calls that run together take turns
-        host.points.reach("tool")
-        host.effects.add(name, ctx.idempotency_key)
-        host.points.reach("effect")
-        await anyio.lowlevel.checkpoint()
-        host.say()
-        match name:
-            case "watch":
-                await anyio.sleep_forever()
-            case "fail":
-                raise ToolError("it does not work")
-            case "big":
-                return "large " * 5_000
-        return f"{name} done, {args}"
-
-
-# --- the host ------------------------------------------------------------------------------------
-
-
-class Host:
-    """Who uses the agent. It knows nothing but what the state of the agent shows."""
-
-    def __init__(self, log: EventLog, points: Points, folder: str) -> None:
-        self.points = points
-        self.effects = Effects(folder)
-        self.agent: Agent[str] = Agent(
-            PlannedModel(),
-            tools=[EffectTool(spec, self) for spec in SPECS.values()],
-            system="Do as planned.",
-            context=Summaries(),
-            retry=Retry(attempts=1, base_s=0.0),
-            log=log,
-        )
-
-    def say(self) -> None:
-        """Send what is due and was not sent."""
-        state = self.agent.state
-        if not 0 < state.queue_count < len(SAID):
-            return
-        said = SAID[state.queue_count]
-        if _has_begun(state, said.during):
-            (self.agent.steer if said.lane == "steering" else self.agent.follow_up)(said.text)
-
-    async def drive(self) -> None:
-        """Use the agent until the session has ended."""
-        for _ in range(20):  # runs; three are enough
-            self.say()
-            state = self.agent.state
-            if not state.queue_count:
-                await self.agent.run(SAID[0].text)
-            elif state.waiting_calls:
-                waiting = [call.call.id for call in state.waiting_calls]
-                await self.agent.resume({id: DECISIONS[id] for id in waiting})
-            elif self.agent.can_continue:
-                await self.agent.continue_()
-            else:
-                return
-        raise RuntimeError(f"the session does not end (end_reason={self.agent.state.end_reason!r})")
-
-
-def _has_begun(state: AgentState, call_id: str) -> bool:
-    """Whether a call may have run."""
-    call = state.turn.calls.get(call_id) if state.turn is not None else None
-    if call is None:
-        return call_id in state.seen_calls  # its turn is over
-    return call.stage in ("dispatched", "ended", "committed")
