@@ -169,6 +169,7 @@ from .ports import (
 )
 from .projection import PassThrough
 from .recorder import SessionLog
+from .redaction import hide_secret
 from .reply import ReplyBuilder, generate
 from .retry import retry_delay
 from .sequence import (
@@ -362,6 +363,7 @@ __all__ = [
     "event_schema",
     "fold",
     "generate",
+    "hide_secret",
     "is_retryable",
     "make_call",
     "next_step",

@@ -8,7 +8,7 @@ Read with: ``events.py``, ``messages.py``.
 """
 
 from functools import cached_property
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -17,6 +17,7 @@ from .events import AppMessage, Fact, KnownFact, Signal, UnknownFact
 from .json_edge import clean_json
 from .messages import Content, Message, OpaqueMessage
 
+T = TypeVar("T")
 _BLOCK_TAGS = frozenset(kind.__struct_config__.tag for kind in get_args(Content))
 _FACT_TAGS = frozenset(kind.__struct_config__.tag for kind in get_args(KnownFact))
 
@@ -98,6 +99,32 @@ class Codec:
             raise CodecError(
                 "codec: cannot be written as JSON", type=type(fact).__name__, reason=str(error)
             ) from error
+
+    def knows(self, kind: str) -> bool:
+        """Whether messages of that kind have a class here."""
+        return kind in self._kinds
+
+    def pack(self, value: Any) -> bytes:
+        """A value made of structs, application messages among them, as MessagePack.
+
+        Raises:
+            CodecError: it cannot be written.
+        """
+        try:
+            return msgspec.msgpack.encode(value, enc_hook=self._enc_hook)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise CodecError("codec: cannot be written", reason=str(error)) from error
+
+    def unpack(self, data: bytes, kind: type[T]) -> T:
+        """What ``pack`` made bytes of.
+
+        Raises:
+            CodecError: it is no value of that kind.
+        """
+        try:
+            return msgspec.msgpack.decode(data, type=kind, dec_hook=self._dec_hook)
+        except (msgspec.MsgspecError, TypeError, RecursionError) as error:
+            raise CodecError("codec: cannot be read", reason=str(error)) from error
 
     def plain(self, value: dict[str, Any]) -> dict[str, Any]:
         """``value`` as it will come back from a log.

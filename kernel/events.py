@@ -61,7 +61,7 @@ class AgentStart(_Fact, frozen=True, tag="agent_start"):
     ``previous_run`` is the run of this session that it follows; a session that was forked to ask again, or
     to ask something else, follows the run before the one that it replaces.
     ``tools``, ``options`` and ``system`` are hashes; ``blobs`` holds the contents that this
-    session has not stored yet. ``toolbox`` is the hash of all tools where some are not offered yet.
+    session has not stored yet. ``toolbox`` is the hash of all tools where some are not offered (yet).
     ``history`` are the messages the session begins with.
     """
 
@@ -267,7 +267,10 @@ class QueueChanged(_Fact, frozen=True, tag="queue_changed"):
 
 
 class ConfigChanged(_Fact, frozen=True, tag="config_changed"):
-    """The run goes on under another configuration; only what changed is given."""
+    """The run goes on under another configuration; only what changed is given.
+
+    ``toolbox`` is as in ``agent_start``, empty where all tools are offered now.
+    """
 
     model: str | None = None
     tools: str | None = None
@@ -277,6 +280,7 @@ class ConfigChanged(_Fact, frozen=True, tag="config_changed"):
     window: int | None = None
     active_tools: tuple[str, ...] | None = None
     blobs: dict[str, Any] = {}
+    toolbox: str | None = None
 
 
 class SessionChanged(_Fact, frozen=True, tag="session_changed"):

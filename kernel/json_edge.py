@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from .redaction import redact
+
 MAX_DEPTH = 128  # levels of nesting in arguments; what reads them later may recurse
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -33,12 +35,16 @@ class Arguments(NamedTuple):
 
 
 def clean_text(text: str) -> str:
-    """``text`` with each lone surrogate replaced by U+FFFD, so that it can be encoded as UTF-8."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+    """``text`` without keys of model providers, and with each lone surrogate replaced by U+FFFD, so that it can
+    be encoded as UTF-8."""
+    if not text.isascii():
+        text = _SURROGATE.sub("\ufffd", text)
+    return text if len(text) < 16 else redact(text)
 
 
 def clean_json(value: Any) -> tuple[Any, int]:
-    """A strict-JSON copy of ``value`` and the number of lone surrogates replaced in it.
+    """A strict-JSON copy of ``value``, without keys of model providers, and the number of lone surrogates
+    replaced in it.
 
     ``value`` is already made of dict, list, str, int, float, bool and None.
 
@@ -51,8 +57,8 @@ def clean_json(value: Any) -> tuple[Any, int]:
 def _clean(value: Any, path: str) -> tuple[Any, int]:
     match value:
         case str():
-            found = len(_SURROGATE.findall(value))
-            return (_SURROGATE.sub("\ufffd", value) if found else value), found
+            found = 0 if value.isascii() else len(_SURROGATE.findall(value))
+            return redact(_SURROGATE.sub("\ufffd", value) if found else value), found
         case float() if not math.isfinite(value):
             raise ValueError(f"{path}: {value} is not a JSON number")
         case Mapping():

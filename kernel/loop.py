@@ -70,12 +70,13 @@ def agent_loop(prompts: Input, context: AgentContext, config: LoopConfig) -> Eve
     stops all work, and ``config.log`` still gets a balanced ending.
 
     Raises:
-        ValueError: no prompt, one without content, or the last one is an answer or a tool result.
+        ValueError: no prompt, one without content, or the last one is an answer or a tool result; messages
+            for a session whose log has some already.
         CodecError: a prompt cannot be stored (its metadata is not JSON, its class not registered).
         ToolDefinitionError: the tools cannot be used together.
         LogError: (from the stream) the log refused a fact; all work is stopped.
     """
-    return _stream(as_messages(prompts), "prompt", context, config)
+    return _stream(as_messages(prompts), "prompt", context, config, None, _recorder(context, config))
 
 
 def agent_loop_continue(
@@ -93,11 +94,13 @@ def agent_loop_continue(
         ValueError: a decision is for a call that does not wait, or asks in its turn.
         ToolDefinitionError: the tools cannot be used together.
     """
+    recorder = _recorder(context, config)
+    state = recorder.state if recorder.state.seq else None
     if config.inbox is None or not config.inbox.waiting:
-        check_continue(context.state, context.messages)
+        check_continue(state, context.messages)
     if decisions is not None:
-        check_decisions(context.state, decisions)
-    return _stream([], "continue" if decisions is None else "resume", context, config, decisions)
+        check_decisions(state, decisions)
+    return _stream([], "continue" if decisions is None else "resume", context, config, decisions, recorder)
 
 
 def as_messages(prompts: Input) -> list[AgentMessage]:
@@ -118,14 +121,22 @@ def as_messages(prompts: Input) -> list[AgentMessage]:
     return messages
 
 
+def _recorder(context: AgentContext, config: LoopConfig) -> Recorder:
+    """Where the facts go: after those of ``context.state``, or of a log that holds some already."""
+    recorder = Recorder(context.state, log=config.log, clock=config.clock, codec=config.codec)
+    if context.state is None and recorder.state.seq and context.messages:
+        raise ValueError("context: messages are given, and the log has a conversation already")
+    return recorder
+
+
 def _stream(
     prompts: list[AgentMessage],
     cause: str,
     context: AgentContext,
     config: LoopConfig,
-    decisions: Decisions | None = None,
+    decisions: Decisions | None,
+    recorder: Recorder,
 ) -> EventStream:
-    recorder = Recorder(context.state, log=config.log, clock=config.clock, codec=config.codec)
     session = Session(recorder, Projector(), Toolbox(context.tools))
     stored = [recorder.store(prompt) for prompt in prompts]  # refused here, before anything happens
     return open_stream(session, Beginning(cause, tuple(stored), decisions), context, config)

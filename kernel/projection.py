@@ -73,7 +73,7 @@ class RequestConfig:
         self.system = system
         self.tools = tools
         self.options = options
-        self.toolbox = toolbox  # all tools, where some are not offered yet
+        self.toolbox = toolbox  # all tools, where some are not offered
         self.system_hash = hash_of(system) if system else ""
         self.tools_hash = hash_of(tools) if tools else ""
         self.options_hash = hash_of(options)

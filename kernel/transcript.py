@@ -126,6 +126,10 @@ class Seen:
     def __contains__(self, key: str) -> bool:
         return self._table.get(key, self._count) < self._count
 
+    def __iter__(self) -> Iterator[str]:
+        """In the order in which they were added."""
+        return iter([key for key, number in self._table.items() if number < self._count])
+
     def __len__(self) -> int:
         return self._count
 

@@ -40,7 +40,7 @@ def request_config(
     else:
         blocks = tuple(system)
     blocks = tuple([replace(block, text=clean_text(block.text)) for block in blocks])
-    held_back = len(offered) < len(toolbox.specs) and config.model.supports_tools
+    held_back = len(offered) < len(toolbox.specs)
     return RequestConfig(blocks, offered, options, toolbox.specs if held_back else ())
 
 
@@ -90,6 +90,7 @@ def _take(run: Run, new: Settings, active: tuple[str, ...]) -> None:
         limits=config.limits if config.limits != old.limits else None,
         active_tools=active if active != run.active_tools else None,
         blobs=request.blobs(run.state.blobs),
+        toolbox=request.toolbox_hash if request.toolbox_hash != before.toolbox_hash else None,
     )
     run.config, run.context, run.toolbox, run.request = config, new.context, toolbox, request
     run.active_tools = active
@@ -100,6 +101,7 @@ def _take(run: Run, new: Settings, active: tuple[str, ...]) -> None:
         changes.system,
         changes.limits,
         changes.active_tools,
+        changes.toolbox,
     )
     if any(value is not None for value in said):
         run.record(changes)

@@ -9,6 +9,7 @@ from contextlib import aclosing
 
 from unspool.kernel.errors import AuthError, PartialStreamError
 from unspool.kernel.ports import ModelRequest, StreamEvent
+from unspool.kernel.redaction import hide_secret
 
 from .openai_chat_request import Dialect, encode_request
 from .openai_chat_stream import ChatDecoder
@@ -41,6 +42,7 @@ class OpenAIChatModel:
         base_url = base_url.rstrip("/")
         self._url = base_url if base_url.endswith(_PATH) else base_url + _PATH
         self._key = _header_safe((api_key or "").strip(), name)
+        hide_secret(self._key)
         self._dialect = dialect or Dialect()
         self._headers = dict(headers or {})
         self._supports_tools = supports_tools

@@ -43,14 +43,14 @@ from unspool.kernel.recorder import SessionLog
 from unspool.kernel.state import AgentState, fold
 
 from .conformance_facts import (
-    AWKWARD,
-    NOT_JSON,
     PROMPT,
     SIGNAL,
     UNKNOWN,
     EchoModel,
+    awkward,
     echo,
     memos,
+    not_json,
     survives_json,
     turns,
 )
@@ -248,8 +248,9 @@ class _LogKit(Kit):
                     return
 
     async def contents(self) -> None:
-        log = await self.filled(AWKWARD)
-        for fact in AWKWARD:
+        facts = awkward()
+        log = await self.filled(facts)
+        for fact in facts:
             expected = f"a fact comes back as it was: {shown(fact)}"
             advice = "store what `Codec.encode` gives, byte for byte, and read it with `Codec.decode`"
             if not await self.holds(log, [fact], expected, advice, fact.seq - 1, fact.seq):
@@ -284,7 +285,7 @@ class _LogKit(Kit):
         await self.holds(log, facts, expected, advice)
 
     async def not_json(self) -> None:
-        for what, odd in NOT_JSON.items():
+        for what, odd in not_json().items():
             name, facts = self.name(), turns(3)
             log = await self.filled(facts[:1], name)
             ran = attempt(log.append, odd)
@@ -354,7 +355,8 @@ class _LogKit(Kit):
             await self.holds(await self.open(name), facts[:1], expected, "refuse it before it is stored")
 
     async def reopens(self) -> None:
-        facts, name = [*AWKWARD, *turns(3, len(AWKWARD) + 1)], self.name()
+        hard, name = awkward(), self.name()
+        facts = [*hard, *turns(3, len(hard) + 1)]
         first, last = facts[:-2], facts[-2:]
         log = await self.filled(first, name)
         await self.must(log.flush)
@@ -504,7 +506,7 @@ class _LogKit(Kit):
         await self._run(self._agent(log, None), log, 4, "a run of an agent")
 
     def _agent(self, log: EventLog, state: AgentState | None) -> Agent[str]:
-        return Agent(EchoModel(), tools=[echo], log=log, clock=self.clock, state=state)
+        return Agent(EchoModel(), tools=[echo()], log=log, clock=self.clock, state=state)
 
     async def _run(self, agent: Agent[str], log: EventLog, messages: int, what: str) -> None:
         ran = await self.run(agent.run, PROMPT)

@@ -25,7 +25,15 @@ from unspool.kernel.events import (
 )
 from unspool.kernel.function_tool import raw_tool
 from unspool.kernel.messages import Message, Opaque, Text, Usage, user_message
-from unspool.kernel.ports import ModelRequest, StreamEnd, StreamEvent, TextDelta, ToolCallDelta, ToolCallEnd
+from unspool.kernel.ports import (
+    ModelRequest,
+    StreamEnd,
+    StreamEvent,
+    TextDelta,
+    Tool,
+    ToolCallDelta,
+    ToolCallEnd,
+)
 
 _TIME: Final = 1_700_000_000.123456  # not every store keeps the last digits of a float
 
@@ -36,22 +44,23 @@ def turns(count: int, first: int = 1, run_id: str = "run 1") -> list[Fact]:
 
 
 _TEXT: Final = "é 水 🙂 \u2028 \x00 \x7f \\ \" ' %s {} --\r\n\ttab </script>"
-_AWKWARD: Final[tuple[Fact, ...]] = (
-    MessageEnd("m1", user_message(_TEXT)),
-    MessageEnd("m2", user_message("")),
-    MessageEnd("m3", user_message("long " * 20_000)),
-    MessageEnd(
-        "m4", Message(role="assistant", content=(Opaque(provider="p", data={"deep": [[[{"a": None}]]]}),))
-    ),
-    ToolExecStart("c1", "echo", args={"": 0, "a b": [1.5, -1e-300, 1 << 53, True], _TEXT: _TEXT}),
-    ToolExecEnd("c1", content=(Text(""), Text(_TEXT)), details={"$blob": "x", "bytes": 1}),
-    SessionChanged(title=_TEXT, metadata={"seq": 99, "type": "turn_start", "prev": "", "sum": ""}),
-    ErrorEvent("unknown", message=_TEXT, fatal=False),
-)
-AWKWARD: Final[Sequence[Fact]] = [
-    replace(fact, seq=seq, time=_TIME + seq) for seq, fact in enumerate(_AWKWARD, 1)
-]
-"""Contents that have been lost, changed or taken for something else somewhere."""
+
+
+def awkward() -> list[Fact]:
+    """Contents that have been lost, changed or taken for something else somewhere."""
+    deep = Opaque(provider="p", data={"deep": [[[{"a": None}]]]})
+    facts: list[Fact] = [
+        MessageEnd("m1", user_message(_TEXT)),
+        MessageEnd("m2", user_message("")),
+        MessageEnd("m3", user_message("long " * 20_000)),
+        MessageEnd("m4", Message(role="assistant", content=(deep,))),
+        ToolExecStart("c1", "echo", args={"": 0, "a b": [1.5, -1e-300, 1 << 53, True], _TEXT: _TEXT}),
+        ToolExecEnd("c1", content=(Text(""), Text(_TEXT)), details={"$blob": "x", "bytes": 1}),
+        SessionChanged(title=_TEXT, metadata={"seq": 99, "type": "turn_start", "prev": "", "sum": ""}),
+        ErrorEvent("unknown", message=_TEXT, fatal=False),
+    ]
+    return [replace(fact, seq=seq, time=_TIME + seq) for seq, fact in enumerate(facts, 1)]
+
 
 UNKNOWN: Final = UnknownFact(
     seq=1,
@@ -62,14 +71,17 @@ UNKNOWN: Final = UnknownFact(
 )
 """White space, a number and escapes as no encoder of ours writes them, a key that is there twice."""
 
-NOT_JSON: Final[dict[str, Fact]] = {
-    "NaN": ErrorEvent("x", details={"x": float("nan")}, seq=2),
-    "bytes": ToolExecStart("c1", "echo", args={"x": [b"\xff"]}, seq=2),
-    "a set": ToolExecEnd("c1", details={"x": {1, 2}}, seq=2),
-    "an object": SessionChanged(metadata={"x": object()}, seq=2),
-    "a lone surrogate": MessageEnd("m1", user_message("\ud800"), seq=2),
-}
-"""By what is wrong with it."""
+
+def not_json() -> dict[str, Fact]:
+    """Facts that JSON would change, by what is wrong with each."""
+    return {
+        "NaN": ErrorEvent("x", details={"x": float("nan")}, seq=2),
+        "bytes": ToolExecStart("c1", "echo", args={"x": [b"\xff"]}, seq=2),
+        "a set": ToolExecEnd("c1", details={"x": {1, 2}}, seq=2),
+        "an object": SessionChanged(metadata={"x": object()}, seq=2),
+        "a lone surrogate": MessageEnd("m1", Message(role="user", content=(Text("\ud800"),)), seq=2),
+    }
+
 
 SIGNAL: Final = MessageUpdate("x", seq=1, sub=1)
 
@@ -112,7 +124,11 @@ def memos() -> tuple[Codec, list[Fact]]:
 
 PROMPT: Final = "Say é."
 _SCHEMA: Final[dict[str, Any]] = {"type": "object", "properties": {"text": {"type": "string"}}}
-echo = raw_tool("echo", "Says it again.", _SCHEMA, lambda args, ctx: args, read_only=True)
+
+
+def echo() -> Tool:
+    """Says again what it is given; made on demand, since schemas take long to load."""
+    return raw_tool("echo", "Says it again.", _SCHEMA, lambda args, ctx: args, read_only=True)
 
 
 class EchoModel:

@@ -13,7 +13,8 @@ Read with: ``jsonl_reading.py`` (the other direction), ``record.py``, ``durabili
 import os
 import stat
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from functools import partial
 from threading import Lock
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
@@ -21,18 +22,20 @@ from typing import Any, Final, Self, Unpack
 from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, Signal
-from unspool.kernel.state import AgentState, fold
+from unspool.kernel.state import AgentState
 
 from .blobs import THRESHOLD, detach, sync_path
 from .durability import BUFFERED, Durability, Syncer, forgetful
+from .files import read_file, write_whole
 from .head import Head
 from .header import About, make_header, seal_header
 from .jsonl_reading import LogReader, blobs_of
 from .lease import take_lease
 from .lines import LogPath
-from .loading import facts_of, iter_facts, iter_records, read
-from .record import seal
+from .loading import fact_of, facts_of, iter_records, read
+from .record import seal_line
 from .redaction import Redaction
+from .snapshots import make_snapshot, state_after
 from .strict import SIGNALS, encode
 from .tails import Tails
 
@@ -71,13 +74,15 @@ class JsonlLog:
         self.path = os.fspath(path)
         self.seq = 0
         self._redaction = Redaction(redact)
-        redacted = bool(self._redaction)
-        self.header = make_header(session or os.urandom(16).hex(), time.time(), redacted=redacted, **about)
+        self._redacts = bool(self._redaction)
+        session = session or os.urandom(16).hex()
+        self.header = make_header(session, time.time(), redacted=self._redacts, **about)
         self._hash = b""
         self._codec = codec or Codec()
         self._lock = Lock()
         self._sync_lock = Lock()  # held while the disk is waited for, so that appends go on
         self._syncer = Syncer(durability, forgetful(self._sync))
+        self._syncs = self._syncer.active
         self._tails = Tails()
         self._size = 0
         self._broken = ""
@@ -144,29 +149,30 @@ class JsonlLog:
             body = encode(self._codec, fact)  # type: ignore[arg-type]  # a signal was sent away
         except (CodecError, ArithmeticError) as error:
             raise self._error("log: the fact cannot be stored", reason=str(error)) from error
+        seq = fact.seq
         with self._lock:
-            if fact.seq != self.seq + 1:
-                raise self._error(
-                    "log: not the next fact of this session", seq=fact.seq, expected=self.seq + 1
-                )
+            if seq != self.seq + 1:
+                raise self._error("log: not the next fact of this session", seq=seq, expected=self.seq + 1)
             if b"\n" in body:
-                raise self._error("log: the fact's bytes hold a line end", seq=fact.seq)
-            if self._redaction:
+                raise self._error("log: the fact's bytes hold a line end", seq=seq)
+            if self._redacts:
                 body = self._redaction.apply(body)
             if len(body) > THRESHOLD or b'{"$blob' in body:
                 body = detach(body, self._blobs.put)
-            line, hashed = seal(body, self._hash)
-            self._write(line + b"\n")
+            line, hashed = seal_line(body, self._hash)
+            self._write(line)
             self._hash = hashed
-            self.seq += 1
-            self._syncer.noted()
-        if self._tails:
+            self.seq = seq
+            if self._syncs:
+                self._syncer.noted()
+        if self._tails.waiting:
             self._tails.wake()
 
     def _write(self, line: bytes) -> None:
         if self._broken or self._fd < 0:
             raise self._error(self._broken or "log: closed")
-        self._syncer.check()
+        if self._syncs:
+            self._syncer.check()
         try:
             written = os.write(self._fd, line)
         except OSError as error:
@@ -217,7 +223,32 @@ class JsonlLog:
         Raises:
             LogError: a record does not fit its type, or a blob that one refers to is missing.
         """
-        return fold(iter_facts(self.path, codec or self._codec))
+        known = codec or self._codec
+        return state_after(read_file(self._snapshot_path), lambda: self._states(known), known, self.path)
+
+    def _states(self, codec: Codec) -> Iterator[tuple[int, bytes, Callable[[], Fact]]]:
+        reader = LogReader(self.path)
+        try:
+            for stored in reader.available():
+                yield stored.seq, reader.hash, partial(fact_of, stored, codec)
+        finally:
+            reader.close()
+
+    def snapshot(self) -> None:
+        """Keep the state so far beside the log, so that it is taken up faster; a cache, see ``snapshots.py``.
+
+        Where facts come in meanwhile, nothing is kept.
+
+        Raises:
+            LogError: as ``state``, or it cannot be written.
+        """
+        head, state = self.head, self.state()
+        if state.seq == head.seq:
+            write_whole(self._snapshot_path, make_snapshot(state, head.hash.encode(), self._codec))
+
+    @property
+    def _snapshot_path(self) -> str:
+        return f"{self.path}.snapshot"
 
     def records(self) -> Iterator[Record]:
         """All records so far, those of the logs it was forked from first."""

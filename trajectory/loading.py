@@ -42,7 +42,12 @@ def decode_line(
         raise LogError(str(error.args[0]), **error.details, **place, seq=seq) from error
 
 
-def _fact_of(stored: StoredLine, codec: Codec) -> Fact:
+def fact_of(stored: StoredLine, codec: Codec) -> Fact:
+    """The fact of a record that a reader gave.
+
+    Raises:
+        LogError: as ``decode_line``.
+    """
     seq, line, blobs, path, number, offset = stored
     return decode_line(line, blobs.get, codec, seq, path, line=number, offset=offset)
 
@@ -51,7 +56,7 @@ def facts_of(reader: LogReader, codec: Codec, start: int = 0) -> Iterator[Fact]:
     """The facts after number ``start`` that ``reader`` has available."""
     for stored in reader.available():
         if stored.seq > start:
-            yield _fact_of(stored, codec)
+            yield fact_of(stored, codec)
 
 
 def _to_end(path: LogPath, items: Callable[[LogReader], Iterable[T]]) -> Iterator[T]:
@@ -76,7 +81,7 @@ def iter_records(path: LogPath, codec: Codec | None = None) -> Iterator[Record]:
 
     def records(reader: LogReader) -> Iterator[Record]:
         for stored in reader.available():
-            fact = _fact_of(stored, known)
+            fact = fact_of(stored, known)
             yield Record(fact, attach(body_of(stored.line), stored.blobs.get))
 
     return _to_end(path, records)

@@ -9,9 +9,10 @@ from threading import Lock
 
 from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import LogError
-from unspool.kernel.events import Fact, Signal
+from unspool.kernel.events import Fact
 from unspool.kernel.state import AgentState, fold
 
+from .strict import SIGNALS
 from .tails import Tails
 
 
@@ -28,15 +29,15 @@ class MemoryLog:
         self._lock = Lock()
         self._tails = Tails()
 
-    def append(self, fact: Fact | Signal, /) -> None:
-        """Keep ``fact``; from any thread. Signals are not kept.
+    def append(self, fact: Fact, /) -> None:
+        """Keep ``fact``; from any thread. Signals are passed over, for consumers that log all they are given.
 
         An empty log takes any fact as its first: that of a session that others began.
 
         Raises:
             LogError: it is not the next fact, or the log is closed.
         """
-        if isinstance(fact, Signal):
+        if type(fact) in SIGNALS:
             return
         with self._lock:
             if self._closed:

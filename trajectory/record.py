@@ -25,6 +25,8 @@ _END: Final = b'"}'
 SEAL: Final = len(_PREV) + 22 + len(_SUM) + 8 + len(_END)  # bytes that a seal adds, and the brace it replaces
 _OUTER: Final = 8 + len(_END)  # from the end: the checksum begins
 _INNER: Final = _OUTER + len(_SUM)  # from the end: the previous hash ends
+_BEFORE: Final = _INNER + 22  # from the end: the previous hash begins
+_BODY: Final = _BEFORE + len(_PREV)  # from the end: the seal begins
 
 
 class Sealed(NamedTuple):
@@ -48,29 +50,31 @@ peek = msgspec.json.Decoder(Peek).decode
 
 def seal(body: bytes, prev: bytes) -> Sealed:
     """The record of ``body``, a JSON object, that follows the record with hash ``prev``."""
-    head = body[:-1] + _PREV + prev + _SUM
-    hashed = b2a_base64(sha256(head).digest()[:16], newline=False)[:22]
-    return Sealed(head + hashed[:8] + _END, hashed)
+    return Sealed(*seal_line(body, prev, _END))
+
+
+def seal_line(body: bytes, prev: bytes, end: bytes = _END + b"\n") -> tuple[bytes, bytes]:
+    """The same as a line with its end: what an append spends its time on."""
+    head = b"".join((body[:-1], _PREV, prev, _SUM))
+    hashed = b2a_base64(sha256(head).digest()[:16])[:22]
+    return b"".join((head, hashed[:8], end)), hashed
 
 
 def hash_of_record(line: bytes) -> bytes | None:
     """The hash of a stored record; None where its seal is broken."""
-    cut = len(line) - _OUTER
-    head = line[:cut]
-    if cut < SEAL - _OUTER or line[-2:] != _END or line[-_INNER:cut] != _SUM:
+    if len(line) < SEAL or line[-2:] != _END or line[-_INNER:-_OUTER] != _SUM:
         return None
-    hashed = b2a_base64(sha256(head).digest()[:16], newline=False)[:22]
-    start = cut - len(_SUM) - 22
-    if line[cut:-2] != hashed[:8] or line[start - len(_PREV) : start] != _PREV:
+    hashed = b2a_base64(sha256(line[:-_OUTER]).digest()[:16])[:22]
+    if line[-_OUTER:-2] != hashed[:8] or line[-_BODY:-_BEFORE] != _PREV:
         return None
     return hashed
 
 
 def prev_of(line: bytes) -> bytes:
     """The hash that a record with an unbroken seal names as that of the one before."""
-    return line[-_INNER - 22 : -_INNER]
+    return line[-_BEFORE:-_INNER]
 
 
 def body_of(line: bytes) -> bytes:
     """The very bytes that were sealed."""
-    return line[: -_INNER - 22 - len(_PREV)] + b"}"
+    return line[:-_BODY] + b"}"

@@ -17,6 +17,7 @@ from unspool.kernel.events import (
     ApprovalRequested,
     ConfigChanged,
     Cut,
+    ErrorEvent,
     Fact,
     MessageEnd,
     ModelResponse,
@@ -124,6 +125,16 @@ class Recording:
                 return
             yield fact
 
+    def unended_run(self, seq: int) -> AgentStart | None:
+        """The start of the run that fact ``seq`` belongs to, where that has no end."""
+        for index in range(min(seq, len(self.facts)) - 1, -1, -1):
+            fact = self.facts[index]
+            if isinstance(fact, AgentStart):
+                return None if self.find(AgentEnd, fact.seq, fact.run_id) else fact
+            if isinstance(fact, AgentEnd):
+                return None
+        return None
+
     def find(self, kind: type[F], seq: int, run_id: str) -> F | None:
         """The next fact of a kind in a run."""
         return next((fact for fact in self.rest_of_run(seq, run_id) if isinstance(fact, kind)), None)
@@ -175,7 +186,7 @@ class Recording:
     @cached_property
     def _asking(self) -> frozenset[str]:
         hashes = {fact.toolbox or fact.tools for fact in self.facts if isinstance(fact, AgentStart)}
-        hashes |= {fact.tools or "" for fact in self.facts if isinstance(fact, ConfigChanged)}
+        hashes |= {fact.toolbox or fact.tools or "" for fact in self.facts if isinstance(fact, ConfigChanged)}
         specs = [spec for key in hashes for spec in self.value(key, tuple[ToolSpec, ...], ())]
         return frozenset(spec.name for spec in specs if spec.needs_approval)
 
@@ -189,9 +200,14 @@ class Recording:
     def system(self, key: str) -> tuple[SystemBlock, ...]:
         return self.value(key, tuple[SystemBlock, ...], ())
 
-    def specs(self, start: AgentStart) -> tuple[ToolSpec, ...]:
-        """The tools of a run: those it offered, and those that it held back."""
-        return self.value(start.toolbox or start.tools, tuple[ToolSpec, ...], ())
+    def specs(self, key: str) -> tuple[ToolSpec, ...]:
+        return self.value(key, tuple[ToolSpec, ...], ())
+
+    def takes_no_tools(self, seq: int) -> bool:
+        """Whether the model that was set by fact ``seq`` was said to take no tools."""
+        following = (fact for fact in self.after(seq) if not isinstance(fact, ConfigChanged) and not is_input(fact))
+        fact = next(following, None)
+        return isinstance(fact, ErrorEvent) and fact.kind == "no_tools"
 
     def call_with(self, tool: str, args: Any, seq: int) -> str:
         """The call of a tool with these arguments that has not ended by fact ``seq``."""

@@ -65,7 +65,7 @@ from .replay_parts import (
 )
 from .sources import Source, facts_from
 
-_TRIES = 12  # at most, for moments that a log leaves open
+_TRIES = 12  # without getting further, for what a log leaves open
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -105,18 +105,49 @@ async def replay(
     recording = Recording(facts_from(source))
     config, context = settings if settings is not None else (None, None)
     live = _Live(config, context, tools == "live", None if model == "recorded" else model)
-    flips: set[int] = set()
+    guesses = _Guesses(recording)
     best = Replayed(facts=-1, recorded=len(recording))
-    for _ in range(_TRIES):
-        performance = _Performance(recording, live, codec or (config.codec if config else Codec()), flips)
+    left = _TRIES
+    while left:
+        performance = _Performance(recording, live, codec or (config.codec if config else Codec()), guesses)
         result = await performance.run()
+        left = _TRIES if result.facts > best.facts else left - 1
         if result.facts > best.facts or result.same:
             best = result
-        open_moments = [seq for seq in performance.moments if seq not in flips and seq <= result.facts + 1]
-        if result.same or not open_moments:
+        if result.same or not guesses.improve(performance.moments, result.facts):
             break
-        flips = {*flips, open_moments[-1]}
     return best
+
+
+class _Guesses:
+    """What a log leaves open, and a replay tries.
+
+    ``flips`` are moments at which something of the outside is let in late, when everything waits, although
+    the log has it between two pulls of the consumer. ``cuts`` say, by the start of a run that has no end,
+    when it was cut short: the process died while the run was ending.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.flips: set[int] = set()
+        self.cuts: dict[int, Cut] = {}
+        self._recording = recording
+        self._left: dict[int, list[Cut]] = {}
+
+    def improve(self, moments: Sequence[int], position: int) -> bool:
+        """Guess otherwise, after a replay that came to ``position``; False where nothing is left to try."""
+        start = self._recording.unended_run(position + 1)
+        if start is not None:
+            seqs = range(position, max(position - 3, start.seq - 1), -1)
+            cuts = [Cut(seq=seq, waiting=waiting) for seq in seqs for waiting in (False, True)]
+            left = self._left.setdefault(start.seq, cuts)
+            if left:
+                self.cuts[start.seq] = left.pop(0)
+                return True
+            self.cuts.pop(start.seq, None)
+        open_moments = [seq for seq in moments if seq not in self.flips and seq <= position + 1]
+        if open_moments:
+            self.flips.add(open_moments[-1])
+        return bool(open_moments)
 
 
 class _Live(Struct, frozen=True):
@@ -129,18 +160,14 @@ class _Live(Struct, frozen=True):
 
 
 class _Performance:
-    """One replay, from the first fact on.
+    """One replay, from the first fact on."""
 
-    ``flips`` are moments at which something of the outside is let in late, when everything waits, although
-    the log has it between two pulls of the consumer: which of the two it was a log leaves open.
-    """
-
-    def __init__(self, recording: Recording, live: _Live, codec: Codec, flips: set[int]) -> None:
+    def __init__(self, recording: Recording, live: _Live, codec: Codec, guesses: _Guesses) -> None:
         self.moments: list[int] = []
         self._recording = recording
         self._live = live
         self._codec = codec
-        self._flips = flips
+        self._guesses = guesses
         self._conductor = Conductor(recording, codec, SETTLE if live.config is None else 5 * SETTLE)
         self._conductor.stall, self._conductor.stuck = self._stall, self._stuck
         self._log = ReplayLog(self._conductor)
@@ -249,18 +276,15 @@ class _Performance:
 
     def _settings(self, start: AgentStart) -> tuple[LoopConfig, AgentContext]:
         live, conductor = self._live, self._conductor
+        self._offered, self._toolbox = start.tools, start.toolbox
         config = live.config or self._recorded_config(start)
         given = live.context or AgentContext(system=self._recording.system(start.system))
         history = [message for each in start.history if (message := stored_message(each)) is not None]
         tools = self._tools(start)
         context = dataclasses.replace(given, tools=tools, messages=history, state=None)
-        changed = any(
-            isinstance(fact, ConfigChanged) and fact.active_tools is None
-            for fact in self._recording.rest_of_run(start.seq + 1, start.run_id)
-        )
         config = dataclasses.replace(
             config,
-            model=self._model(start, start.model),
+            model=self._model(start.model, start.seq),
             log=self._log,
             clock=conductor.clock,
             codec=self._codec,
@@ -270,16 +294,16 @@ class _Performance:
             agent=start.agent if live.config is None else config.agent,
             refresh=None,
         )
-        if changed and live.config is None:
-            config = dataclasses.replace(config, refresh=lambda: self._refreshed(start))
-            self._current = Settings(config, context)
+        if live.config is None:
+            config = dataclasses.replace(config, refresh=self._refreshed)
+        self._current = Settings(config, context)
         return config, context
 
     def _recorded_config(self, start: AgentStart) -> LoopConfig:
         recording = self._recording
         attempts = [fact.limit for fact in recording.facts if isinstance(fact, RetryEvent)]
         return LoopConfig(
-            model=self._model(start, start.model),
+            model=self._model(start.model, start.seq),
             limits=start.limits,
             options=recording.options(start.options),
             retry=Retry(attempts=attempts[0]) if attempts else Retry(),
@@ -295,14 +319,18 @@ class _Performance:
             return None
         return RecordedContext(self._conductor, self._requests, lambda: self._recorder.state)
 
-    def _model(self, start: AgentStart, name: str) -> ChatModel:
+    def _model(self, name: str, seq: int) -> ChatModel:
+        """The model of that name that was set by fact ``seq``."""
         if self._live.model is not None:
             return LiveModel(self._live.model, self._conductor)
-        takes_tools = not any(
-            isinstance(fact, ErrorEvent) and fact.kind == "no_tools"
-            for fact in self._recording.rest_of_run(start.seq, start.run_id)
-        )
-        return RecordedModel(self._conductor, name, takes_tools)
+        if self._live.config is not None:
+            model = self._live.config.model
+            return RecordedModel(self._conductor, model.name, model.supports_tools)
+        return RecordedModel(self._conductor, name, not self._takes_no_tools(seq))
+
+    def _takes_no_tools(self, seq: int) -> bool:
+        held_back = self._recording.specs(self._toolbox) if not self._offered else ()
+        return any(not spec.deferred for spec in held_back) or self._recording.takes_no_tools(seq)
 
     def _tools(self, start: AgentStart) -> Sequence[Tool]:
         context, conductor = self._live.context, self._conductor
@@ -310,13 +338,11 @@ class _Performance:
             if self._live.tools:
                 return [LiveTool(tool, conductor) for tool in context.tools]
             return [as_recorded(tool, conductor) for tool in context.tools]
-        specs = self._recording.specs(start) or self._unoffered(start)
-        return [self._recorded_tool(spec) for spec in specs]
+        return self._recorded_tools()
 
-    def _unoffered(self, start: AgentStart) -> tuple[ToolSpec, ...]:
-        """A tool for a model that takes none, so that this is told again."""
-        model = self._model(start, start.model)
-        return () if model.supports_tools else (ToolSpec(name="unoffered"),)
+    def _recorded_tools(self) -> list[Tool]:
+        """All tools of the run as it stands, those among them that are not offered."""
+        return [self._recorded_tool(spec) for spec in self._recording.specs(self._toolbox or self._offered)]
 
     def _recorded_tool(self, spec: ToolSpec) -> RecordedTool:
         recording = self._recording
@@ -331,23 +357,25 @@ class _Performance:
         )
         return kind(self._conductor, spec)
 
-    def _refreshed(self, start: AgentStart) -> Settings:
+    def _refreshed(self) -> Settings:
         """The settings that the next turn took over, where the log says that they changed."""
-        fact, current = self._conductor.next, self._current
-        if not isinstance(fact, ConfigChanged) or fact.active_tools is not None:
-            return current
-        config, context, recording = current.config, current.context, self._recording
-        if fact.model is not None:
-            config = dataclasses.replace(config, model=self._model(start, fact.model))
-        if fact.options is not None:
-            config = dataclasses.replace(config, options=recording.options(fact.options))
-        if fact.limits is not None:
-            config = dataclasses.replace(config, limits=fact.limits)
-        if fact.system is not None:
-            context = dataclasses.replace(context, system=recording.system(fact.system))
-        if fact.tools is not None:
-            specs = recording.value(fact.tools, tuple[ToolSpec, ...], ())
-            context = dataclasses.replace(context, tools=[self._recorded_tool(spec) for spec in specs])
+        fact, (config, context), recording = self._conductor.next, self._current, self._recording
+        if isinstance(fact, ErrorEvent) and fact.kind == "no_tools":
+            config = dataclasses.replace(config, model=self._model(config.model.name, fact.seq - 1))
+        if isinstance(fact, ConfigChanged):
+            self._offered = self._offered if fact.tools is None else fact.tools
+            self._toolbox = self._toolbox if fact.toolbox is None else fact.toolbox
+            if fact.model is not None or fact.tools is not None:
+                model = self._model(fact.model or config.model.name, fact.seq)
+                config = dataclasses.replace(config, model=model)
+            if fact.options is not None:
+                config = dataclasses.replace(config, options=recording.options(fact.options))
+            if fact.limits is not None:
+                config = dataclasses.replace(config, limits=fact.limits)
+            if fact.system is not None:
+                context = dataclasses.replace(context, system=recording.system(fact.system))
+            if fact.tools is not None or fact.toolbox is not None:
+                context = dataclasses.replace(context, tools=self._recorded_tools())
         self._current = Settings(config, context)
         return self._current
 
@@ -355,8 +383,16 @@ class _Performance:
 
     def _cut_of(self, start: AgentStart) -> Cut | None:
         """When the run was cut short from outside, and how."""
-        end = self._recording.find(AgentEnd, start.seq, start.run_id)
-        return end.cut if end is not None else None
+        recording, run_id = self._recording, start.run_id
+        end = recording.find(AgentEnd, start.seq, run_id)
+        if end is not None:
+            return end.cut
+        if start.seq in self._guesses.cuts:
+            return self._guesses.cuts[start.seq]
+        for fact in recording.rest_of_run(start.seq, run_id):  # the process died, perhaps while the run ended
+            if _shows_a_cut(fact):
+                return Cut(seq=fact.seq - 1, waiting=True)
+        return None
 
     def _let_in(self, *, waiting: bool) -> bool:
         """Let in what is next, if it comes from outside and at such a moment; whether something was."""
@@ -365,7 +401,7 @@ class _Performance:
             return self._cut_now(waiting)
         if not waiting:
             self.moments.append(fact.seq)
-        if waiting or not (getattr(fact, "waiting", False) or fact.seq in self._flips):
+        if waiting or not (getattr(fact, "waiting", False) or fact.seq in self._guesses.flips):
             self._input(fact)
             return True
         return False
@@ -384,7 +420,7 @@ class _Performance:
         if not waiting:
             self.moments.append(-cut.seq)
             late = cut.waiting or self._goes_on(cut)
-            if late != (-cut.seq in self._flips):
+            if late != (-cut.seq in self._guesses.flips):
                 return False
         following = self._conductor.next
         if (
@@ -474,6 +510,21 @@ class _Performance:
         self._recorder.broken = True
         self._conductor.wake()
         self._leave(how)
+
+
+def _shows_a_cut(fact: Fact) -> bool:
+    """Whether a fact was recorded because its run was cut short."""
+    match fact:
+        case ModelResponse():
+            return fact.error_kind == "canceled"
+        case ToolExecEnd():
+            return fact.outcome == "cancelled"
+        case ContextCompacted():
+            return fact.reason == "interrupted"
+        case MessageEnd() if fact.message is not None:
+            return fact.cause == "abort" or fact.message.stop_reason == "interrupted"
+        case _:
+            return False
 
 
 def _mode(recording: Recording, lane: str) -> Literal["all", "one"]:

@@ -81,6 +81,9 @@ class RecordedModel:
         purpose = getattr(projected, "purpose", "") or "reply"
         facts = list(replied(conductor.recording.rest_of_run(begun, run_id), purpose))
         response = facts[-1] if facts and isinstance(facts[-1], ModelResponse) else None
+        committed = next((fact for fact in facts if _is_reply(fact)), None) if purpose == "reply" else None
+        if response is None and committed is not None:  # the process died in between
+            response = ModelResponse()
         if response is None or response.error_kind == "canceled":
             if response is not None and response.stop_reason:  # it had ended, and nobody had taken note
                 try:
@@ -89,7 +92,6 @@ class RecordedModel:
                     await conductor.forever()
             await conductor.forever()  # the run was aborted, or the process died
             return
-        committed = next((fact for fact in facts if _is_reply(fact)), None) if purpose == "reply" else None
         reply = response.reply if committed is None else committed.message
         await conductor.until((committed or response).seq - 1)
         if reply is None:
@@ -132,6 +134,7 @@ def _is_reply(fact: Fact) -> TypeGuard[MessageEnd]:
         isinstance(fact, MessageEnd)
         and fact.message is not None
         and fact.message.role == "assistant"
+        and fact.message.stop_reason != "interrupted"
         and not fact.cause
     )
 

@@ -7,7 +7,8 @@ Read with: ``sqlite_file.py``, ``sqlite_sessions.py`` (who makes one), ``jsonl.p
 """
 
 import os
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from functools import partial
 from threading import Lock
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -18,7 +19,7 @@ from anyio import to_thread
 from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, Signal
-from unspool.kernel.state import AgentState, fold
+from unspool.kernel.state import AgentState
 
 from .blobs import THRESHOLD, attach, detach
 from .durability import Durability, Syncer
@@ -26,9 +27,10 @@ from .head import Head
 from .header import Header, read_header
 from .lease import take_lease
 from .loading import decode_line
-from .record import body_of, hash_of_record, peek, prev_of, seal
+from .record import body_of, hash_of_record, peek, prev_of, seal_line
 from .redaction import Redaction
 from .sessions import no_session
+from .snapshots import make_snapshot, state_after
 from .sqlite_file import SHIFT, Database, key_of, seq_of
 from .strict import SIGNALS, encode
 from .tails import Tails
@@ -230,9 +232,11 @@ class SqliteLog:
         self._database = database
         self._codec = codec
         self._redaction = Redaction(redact)
+        self._redacts = bool(self._redaction)
         self._lock = Lock()
         self._tails = Tails()
         self._syncer = Syncer(durability, database.sync)
+        self._syncs = self._syncer.active
         self._closed = True
         self._broken = ""
         self._lease = Lease(database, stored_session(database, name)[0])
@@ -277,20 +281,23 @@ class SqliteLog:
             body = encode(self._codec, fact)  # type: ignore[arg-type]  # a signal was sent away
         except (CodecError, ArithmeticError) as error:
             raise self._error("log: the fact cannot be stored", reason=str(error)) from error
+        seq = fact.seq
         with self._lock:
-            if fact.seq != self.seq + 1 or self._closed or self._broken or b"\n" in body:
+            if seq != self.seq + 1 or self._closed or self._broken or b"\n" in body:
                 raise self._refused(fact)
-            self._syncer.check()
-            if self._redaction:
+            if self._syncs:
+                self._syncer.check()
+            if self._redacts:
                 body = self._redaction.apply(body)
             if len(body) > THRESHOLD or b'{"$blob' in body:
                 body = detach(body, self._put)
-            line, hashed = seal(body, self._hash)
-            self._store(self._key | fact.seq, line, hashed)
+            line, hashed = seal_line(body, self._hash, b'"}')
+            self._store(self._key | seq, line, hashed)
             self._hash = hashed
-            self.seq += 1
-            self._syncer.noted()
-        if self._tails:
+            self.seq = seq
+            if self._syncs:
+                self._syncer.noted()
+        if self._tails.waiting:
             self._tails.wake()
 
     def _store(self, key: int, line: bytes, hashed: bytes) -> None:
@@ -338,7 +345,29 @@ class SqliteLog:
         Raises:
             LogError: a record does not fit its type, or a blob that one refers to is missing.
         """
-        return fold(facts_of_rows(self._database, self.session, codec or self._codec))
+        known = codec or self._codec
+        found = self._database.rows("SELECT data FROM snapshots WHERE id = ?", (self._row,))
+        return state_after(found[0][0] if found else None, lambda: self._states(known), known, self.path)
+
+    def _states(self, codec: Codec) -> Iterator[tuple[int, bytes, Callable[[], Fact]]]:
+        rows, database = Rows(self._database, self.session), self._database
+        for seq, line in rows.available():
+            yield seq, rows.hash, partial(decode_line, line, database.get_blob, codec, seq, self.path)
+        rows.check_head()
+
+    def snapshot(self) -> None:
+        """Keep the state so far beside the log, so that it is taken up faster; a cache, see ``snapshots.py``.
+
+        Where facts come in meanwhile, nothing is kept.
+
+        Raises:
+            LogError: as ``state``, or it cannot be written.
+        """
+        head, state = self.head, self.state()
+        if state.seq == head.seq:
+            data = make_snapshot(state, head.hash.encode(), self._codec)
+            with self._database.lock:
+                self._database.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (self._row, data))
 
     def records(self) -> Iterator[Record]:
         """All records so far, those of the sessions it was forked from first."""

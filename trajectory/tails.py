@@ -27,24 +27,24 @@ class Waiter:
 
 
 class Tails:
-    """The readers that wait; false where there are none."""
+    """The readers that wait, in ``waiting``; false where there are none."""
 
     def __init__(self) -> None:
-        self._waiting: list[Waiter] = []
+        self.waiting: list[Waiter] = []
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self.waiting)
 
     def join(self) -> Waiter:
         """A reader on this event loop."""
         waiter = Waiter()
-        self._waiting.append(waiter)
+        self.waiting.append(waiter)
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
-        self._waiting.remove(waiter)
+        self.waiting.remove(waiter)
 
     def wake(self) -> None:
         """Something was stored, or the log was closed."""
-        for waiter in list(self._waiting):
+        for waiter in list(self.waiting):
             waiter.wake()

@@ -6,6 +6,7 @@ import pytest
 from play import EncodedLog, Played, Player, echo, gives
 
 from unspool.kernel import (
+    AgentStart,
     AgentState,
     CallOptions,
     ConfigChanged,
@@ -59,7 +60,9 @@ def test_deferred_tool_is_offered_after_a_result_that_refers_to_it(play: Player)
     assert run.requests[1].tools[1].deferred  # so that an adapter can say so
     (changed,) = run.all_of(ConfigChanged)
     assert (changed.active_tools, changed.tools) == (("grep",), hash_of(run.requests[1].tools))
-    assert changed.blobs.keys() == {changed.tools}
+    start = run.all_of(AgentStart)[0]
+    assert start.toolbox == changed.tools  # all are offered now, and what that is was stored at the start
+    assert start.blobs.keys() >= {start.tools, start.toolbox} and not changed.blobs
     assert [fact.tools for fact in run.all_of(ContextProjected)][1:] == [changed.tools] * 2
     (second,) = [fact for fact in run.all_of(TurnStart) if fact.index == 2]
     assert changed.seq == second.seq - 1
