@@ -22,6 +22,7 @@ from .fork import fork as fork_session
 from .ls import ls as list_sessions
 from .output import complain, console, raw_stdout
 from .places import Place, StoredSession, find, find_stored, has_session, open_store
+from .replay import replay as replay_session
 from .reporting import status_of
 from .resume import Wish, by_person
 from .resume import resume as resume_session
@@ -335,6 +336,34 @@ def verify(
             return verify_all(sessions, repair=repair, as_json=json)
 
     _leave(act)
+
+
+@app.command()
+def replay(
+    log: NewestArgument = "",
+    live_tools: Annotated[
+        bool, typer.Option("--live-tools", help="Really run the tools, on the folder of --root.")
+    ] = False,
+    model: Annotated[
+        str,
+        typer.Option(
+            "-m", "--model", metavar="PROVIDER/MODEL", help="A model to ask in place of the recorded."
+        ),
+    ] = "",
+    base_url: UrlOption = "",
+    root: RootOption = ".",
+    store: StoreOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Run a session again and say where it first comes out otherwise."""
+    with _refusing():
+        tools = file_tools(Root(root)) if live_tools else None
+        asked = make_model(ModelChoice(name=model, base_url=base_url), "") if model else None
+
+    def act(place: Place) -> int:
+        return replay_session(place, tools=tools, model=asked, as_json=json)
+
+    _leave(lambda: _at(find(log, store), act))
 
 
 @app.command()

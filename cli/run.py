@@ -32,6 +32,7 @@ DEFAULT_SYSTEM = (
     "Answer from what you find there, and name the files you rely on."
 )
 
+_MANY = 2000  # facts: from here on a session is taken up faster from a snapshot
 _OUTPUT_FAILED = (1, PIPE_CLOSED)
 T = TypeVar("T")
 
@@ -91,6 +92,8 @@ class _Runner:
                 self._tell(job.notice)
                 async with self._stream() as events:
                     await self._watch(events)
+                if events.state.seq >= _MANY:
+                    job.log.snapshot()
                 await job.log.aclose()
         except LogError as error:
             complain(str(error))

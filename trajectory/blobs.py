@@ -22,6 +22,7 @@ from unspool.kernel.errors import LogError
 
 THRESHOLD: Final = 16_384  # bytes of a string, as JSON, that is stored apart
 _OPEN: Final = b'{"$blob'
+_DOLLAR: Final = ord("$")  # one byte is looked for much faster than several
 _ESCAPED: Final = re.compile(rb'\{"\$blob(_*)":')
 _REFERENCE: Final = re.compile(rb'\{"\$blob(_*)":(?:"([0-9a-f]{64})","bytes":(\d+)\})?')
 _COLON: Final = re.compile(rb"\s*:")
@@ -33,6 +34,11 @@ _numbers = itertools.count()  # of temporary files, for all threads of the proce
 def digest_of(data: bytes) -> str:
     """The name of a blob: SHA-256 in hexadecimal, as ``sha256sum`` prints it."""
     return sha256(data).hexdigest()
+
+
+def is_to_detach(body: bytes) -> bool:
+    """Whether ``detach`` may change ``body``."""
+    return len(body) > THRESHOLD or (_DOLLAR in body and _OPEN in body)
 
 
 def detach(body: bytes, put: Callable[[bytes], str], threshold: int = THRESHOLD) -> bytes:
@@ -58,9 +64,14 @@ def detach(body: bytes, put: Callable[[bytes], str], threshold: int = THRESHOLD)
     return b"".join([*parts, body[done:]])
 
 
+def has_references(body: bytes) -> bool:
+    """Whether ``attach`` may change ``body``."""
+    return _DOLLAR in body and _OPEN in body
+
+
 def attach(body: bytes, get: Callable[[str], bytes]) -> bytes:
     """``body`` with every reference replaced by what ``get`` gives for its hash; undoes ``detach``."""
-    if _OPEN not in body:
+    if not has_references(body):
         return body
 
     def restore(match: re.Match[bytes]) -> bytes:

@@ -24,16 +24,16 @@ from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, Signal
 from unspool.kernel.state import AgentState
 
-from .blobs import THRESHOLD, detach, sync_path
+from .blobs import detach, is_to_detach, sync_path
 from .durability import BUFFERED, Durability, Syncer, forgetful
 from .files import read_file, write_whole
 from .head import Head
 from .header import About, make_header, seal_header
-from .jsonl_reading import LogReader, blobs_of
+from .jsonl_reading import LogReader, blobs_of, snapshot_path
 from .lease import take_lease
 from .lines import LogPath
 from .loading import fact_of, facts_of, iter_records, read
-from .record import seal_line
+from .record import LINE_END, seal_line
 from .redaction import Redaction
 from .snapshots import make_snapshot, state_after
 from .strict import SIGNALS, encode
@@ -153,11 +153,11 @@ class JsonlLog:
         with self._lock:
             if seq != self.seq + 1:
                 raise self._error("log: not the next fact of this session", seq=seq, expected=self.seq + 1)
-            if b"\n" in body:
+            if LINE_END in body:
                 raise self._error("log: the fact's bytes hold a line end", seq=seq)
             if self._redacts:
                 body = self._redaction.apply(body)
-            if len(body) > THRESHOLD or b'{"$blob' in body:
+            if is_to_detach(body):
                 body = detach(body, self._blobs.put)
             line, hashed = seal_line(body, self._hash)
             self._write(line)
@@ -248,7 +248,7 @@ class JsonlLog:
 
     @property
     def _snapshot_path(self) -> str:
-        return f"{self.path}.snapshot"
+        return snapshot_path(self.path)
 
     def records(self) -> Iterator[Record]:
         """All records so far, those of the logs it was forked from first."""

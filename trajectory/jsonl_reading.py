@@ -29,6 +29,11 @@ def blobs_of(path: str) -> FolderBlobs:
     return FolderBlobs(f"{path}.blobs")
 
 
+def snapshot_path(path: str) -> str:
+    """Where a log keeps its snapshot: a file beside its own."""
+    return f"{path}.snapshot"
+
+
 class StoredLine(NamedTuple):
     """A record whose seal, number and place in the chain are right, and where it and its blobs are."""
 
@@ -202,6 +207,7 @@ def _segments(header: Header, path: str) -> list[_Segment]:
     """Where the inherited records are, the nearest ancestor first."""
     segments: list[_Segment] = []
     limit, hashed = (header.parent.seq, header.parent.hash) if header.parent else (0, "")
+    steps = 0
     while header.parent is not None:
         source = parent_path(header, path)
         try:
@@ -212,7 +218,8 @@ def _segments(header: Header, path: str) -> list[_Segment]:
                 reader.close()
         except LogError as error:
             raise _no_parent(path, source, str(error)) from error
-        if above is None or len(segments) == _ANCESTORS:
+        steps += 1
+        if above is None or steps == _ANCESTORS:
             raise _no_parent(
                 path, source, "it has no header" if above is None else "forks go round in a circle"
             )

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any, Final, Self
 
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from .forking import check_circle, first_record, fork_log, last_record
 from .head import Head
 from .header import Header
 from .jsonl import JsonlLog
-from .jsonl_reading import blobs_of, parent_path
+from .jsonl_reading import blobs_of, parent_path, snapshot_path
 from .lease import take_lease
 from .lines import LogPath
 from .loading import decode_line
@@ -237,6 +237,8 @@ def _remove(path: str) -> None:
     except OSError as error:
         raise LogError("log: cannot be deleted", path=path, reason=error.strerror) from error
     shutil.rmtree(blobs_of(path).folder, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        os.unlink(snapshot_path(path))
 
 
 def _header(path: str) -> Header:

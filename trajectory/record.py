@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+LINE_END: Final = ord("\n")  # as a number: one byte is looked for much faster than several
 NO_HASH: Final = b"A" * 22  # 16 zero bytes: before the first header there is nothing
 _PREV: Final = b',"prev":"'
 _SUM: Final = b'","sum":"'

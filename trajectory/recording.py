@@ -6,10 +6,15 @@ hooks said) is in the facts; a replay asks here what it was, by the number of th
 Read with: ``replay.py``, ``conductor.py``.
 """
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
+from msgspec.structs import replace
+
+from unspool.kernel.errors import LogError
 from unspool.kernel.events import (
     AgentEnd,
     AgentStart,
@@ -32,6 +37,7 @@ from unspool.kernel.json_edge import canonical_bytes
 from unspool.kernel.messages import ToolCall
 from unspool.kernel.ports import CallOptions, SystemBlock, ToolSpec
 
+from .rebuild import RecordedRequest, requests
 from .values import from_blob
 
 F = TypeVar("F", bound=Fact)
@@ -42,7 +48,7 @@ class Recording:
     """The facts of a session; numbers are those of the facts, from 1."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
-        self.facts = list(facts)
+        self.facts = _numbered(facts)
         self.blobs: dict[str, Any] = {}
         self.ends: dict[str, ToolExecEnd] = {}
         self.dispatched: dict[str, ToolExecDispatch] = {}
@@ -51,6 +57,11 @@ class Recording:
         self.arguments: dict[str, dict[str, Any]] = {}
         self.calls: dict[str, ToolCall] = {}
         self.declined: set[str] = set()
+        self.asked_first: set[str] = set()  # calls that a person was asked about before their turn
+        self.beside: set[str] = set()  # calls that ran beside others
+        self.repeated: set[str] = set()  # calls that ran again after a crash
+        self._running: set[str] = set()
+        self._about: dict[str, list[int]] = {}  # by call: what was asked, dispatched, ended
         self._starts: dict[str, ToolExecStart] = {}
         self._cuts: set[int] = set()
         self._edited: dict[str, dict[str, Any]] = {}
@@ -61,6 +72,8 @@ class Recording:
     def _index(self, fact: Fact) -> None:
         self.blobs.update(getattr(fact, "blobs", {}))
         match fact:
+            case AgentStart():
+                self._running.clear()
             case AgentEnd(cut=Cut(seq=seq)):
                 self._cuts.add(seq)
             case ToolExecStart():
@@ -68,12 +81,17 @@ class Recording:
                 self.calls_of.setdefault(fact.tool, []).append(fact.call_id)
                 self.arguments[fact.call_id] = fact.args
             case ToolExecEnd():
+                self._running.discard(fact.call_id)
                 self.ends[fact.call_id] = fact
+                self._note(fact.call_id, fact)
             case ToolExecDispatch():
-                self.dispatched[fact.call_id] = fact
+                self._index_dispatch(fact)
             case ApprovalRequested():
                 for call_id in fact.call_ids:
+                    self._note(call_id, fact)
                     self.asked.setdefault(call_id, fact)
+                    if call_id not in self._starts:
+                        self.asked_first.add(call_id)
             case ApprovalDecided():
                 if not fact.approved:
                     self.declined.add(fact.call_id)
@@ -81,6 +99,19 @@ class Recording:
                     self._edited[fact.call_id] = fact.args
             case MessageEnd() if fact.message is not None:
                 self.calls.update({call.id: call for call in fact.message.tool_calls})
+
+    def _index_dispatch(self, fact: ToolExecDispatch) -> None:
+        call_id = fact.call_id
+        if call_id in self.dispatched:
+            self.repeated.add(call_id)
+        if self._running:
+            self.beside |= {call_id, *self._running}
+        self._running.add(call_id)
+        self.dispatched[call_id] = fact
+        self._note(call_id, fact)
+
+    def _note(self, call_id: str, fact: Fact) -> None:
+        self._about.setdefault(call_id, []).append(fact.seq)
 
     def _release_points(self) -> dict[str, int]:
         """After which fact each call may end. Calls whose ends stand side by side, in the order of their
@@ -181,7 +212,7 @@ class Recording:
     def needs_approval(self, call_id: str) -> bool:
         """Whether a call's tool says that a person is to be asked about it."""
         call = self.calls.get(call_id)
-        return call is not None and call.name in self._asking
+        return call_id in self.asked_first or (call is not None and call.name in self._asking)
 
     @cached_property
     def _asking(self) -> frozenset[str]:
@@ -209,26 +240,66 @@ class Recording:
         fact = next(following, None)
         return isinstance(fact, ErrorEvent) and fact.kind == "no_tools"
 
+    @cached_property
+    def _by_args(self) -> dict[tuple[str, bytes], tuple[list[float], list[str]]]:
+        """By tool and arguments: the calls, and by when all up to this one had ended."""
+        found: dict[tuple[str, bytes], tuple[list[float], list[str]]] = {}
+        for tool, call_ids in self.calls_of.items():
+            for call_id in dict.fromkeys(call_ids):
+                dispatch, end = self.dispatched.get(call_id), self.ends.get(call_id)
+                ended = end.seq if end is not None else math.inf
+                given = (self.arguments[call_id], self._edited.get(call_id), dispatch and dispatch.args)
+                for key in {canonical_bytes(args) for args in given if args is not None}:
+                    ends, calls = found.setdefault((tool, key), ([], []))
+                    ends.append(max(ended, ends[-1]) if ends else ended)
+                    calls.append(call_id)
+        return found
+
     def call_with(self, tool: str, args: Any, seq: int) -> str:
         """The call of a tool with these arguments that has not ended by fact ``seq``."""
-        wanted = canonical_bytes(args)
-        for call_id in self.calls_of.get(tool, ()):
-            end = self.ends.get(call_id)
-            if (end is None or end.seq > seq) and canonical_bytes(self.arguments[call_id]) == wanted:
-                return call_id
-        return ""
+        ends, calls = self._by_args.get((tool, canonical_bytes(args)), ([], []))
+        index = bisect_right(ends, seq)
+        return calls[index] if index < len(calls) else ""
 
     def next_about(self, call_id: str, seq: int) -> Fact | None:
         """What comes next of a call, after its start."""
-        for fact in self.after(seq):
-            match fact:
-                case ToolExecEnd() | ToolExecDispatch() if fact.call_id == call_id:
-                    return fact
-                case ApprovalRequested() if call_id in fact.call_ids:
-                    return fact
-                case _:
-                    continue
-        return None
+        seqs = self._about.get(call_id, [])
+        index = bisect_right(seqs, seq)
+        return self.at(seqs[index]) if index < len(seqs) else None
+
+    def traits_of(self, call_id: str, spec: ToolSpec) -> ToolSpec:
+        """A tool's spec as it held for one call, as far as the log shows it."""
+        started, changes = self._starts.get(call_id), dict[str, Any]()
+        if started is not None and started.label != (spec.activity or spec.title):
+            changes["activity"] = started.label
+        if call_id in self.beside:
+            changes["concurrency_safe"] = True
+        if call_id in self.repeated:
+            changes["idempotent"] = True
+        if call_id in self.asked_first:
+            changes["needs_approval"] = True
+        elif call_id in self.dispatched and call_id not in self.asked:
+            changes["needs_approval"] = False
+        changed = {name: value for name, value in changes.items() if getattr(spec, name) != value}
+        return replace(spec, **changed) if changed else spec
+
+    @cached_property
+    def asides(self) -> dict[int, RecordedRequest]:
+        """The requests that context strategies made, by the fact that announced them."""
+        return {each.seq: each for each in requests(self.facts) if each.purpose != "reply"}
+
+
+def _numbered(facts: Iterable[Fact]) -> list[Fact]:
+    """``facts``, which are those of a session from its first on.
+
+    Raises:
+        LogError: one is missing.
+    """
+    found = list(facts)
+    for seq, fact in enumerate(found, 1):
+        if fact.seq != seq:
+            raise LogError("log: a fact is missing", kind="gap", expected=seq, seq=fact.seq)
+    return found
 
 
 def is_input(fact: Fact) -> bool:

@@ -51,7 +51,6 @@ from unspool.kernel.toolbox import Toolbox
 
 from .conductor import SETTLE, Conductor, ReplayLog, Stopped
 from .differences import Difference
-from .rebuild import requests
 from .recording import Recording, consecutive, is_input
 from .replay_host import RecordedContext, had_manager, recorded_hooks, stored_message, verdicts_of
 from .replay_parts import (
@@ -177,7 +176,7 @@ class _Performance:
         self._was_cut = False
         self._gone = ""  # how the consumer left, where it did
         self._scope = anyio.CancelScope()
-        self._requests = {each.seq: each for each in requests(recording.facts) if each.purpose != "reply"}
+        self._kinds: dict[str, type[RecordedTool]] = {}
 
     def _new_recorder(self, state: AgentState | None) -> Recorder:
         session = state.session if state is not None else ""
@@ -317,7 +316,7 @@ class _Performance:
     def _context_manager(self) -> RecordedContext | None:
         if not had_manager(self._recording):
             return None
-        return RecordedContext(self._conductor, self._requests, lambda: self._recorder.state)
+        return RecordedContext(self._conductor, lambda: self._recorder.state)
 
     def _model(self, name: str, seq: int) -> ChatModel:
         """The model of that name that was set by fact ``seq``."""
@@ -345,17 +344,20 @@ class _Performance:
         return [self._recorded_tool(spec) for spec in self._recording.specs(self._toolbox or self._offered)]
 
     def _recorded_tool(self, spec: ToolSpec) -> RecordedTool:
+        if spec.name not in self._kinds:
+            self._kinds[spec.name] = self._kind_of(spec.name)
+        recording, calls = self._recording, self._recording.calls_of.get(spec.name, ())
+        decides = any(recording.traits_of(call_id, spec) is not spec for call_id in calls)
+        return self._kinds[spec.name](self._conductor, spec, decides)
+
+    def _kind_of(self, name: str) -> type[RecordedTool]:
+        """What a tool was able to do, as far as its calls show."""
         recording = self._recording
-        calls = recording.calls_of.get(spec.name, ())
-        shown = any(
-            call_id in asked.previews
-            for call_id in calls
-            if (asked := recording.asked.get(call_id)) is not None
-        )
-        kind = (
-            LookingTool if shown else BlindTool if any(map(recording.was_looked_at, calls)) else RecordedTool
-        )
-        return kind(self._conductor, spec)
+        calls = recording.calls_of.get(name, ())
+        asked = [recording.asked[call_id] for call_id in calls if call_id in recording.asked]
+        if any(call_id in fact.previews for fact in asked for call_id in calls):
+            return LookingTool
+        return BlindTool if any(map(recording.was_looked_at, calls)) else RecordedTool
 
     def _refreshed(self) -> Settings:
         """The settings that the next turn took over, where the log says that they changed."""

@@ -152,10 +152,22 @@ def _with_duplicates(reply: Message, facts: Sequence[Fact]) -> list[Any]:
 
 @dataclass(frozen=True)
 class RecordedTool:
-    """Gives the recorded outcomes. With a live ``tool`` it has that one's spec and checks."""
+    """Gives the recorded outcomes; where it ``decides``, its traits were others for some calls."""
 
     conductor: Conductor
     spec: ToolSpec
+    decides: bool = False
+
+    @property
+    def has_plain_traits(self) -> bool:
+        """See ``ResolvedTool``."""
+        return not self.decides
+
+    def spec_for(self, args: JSON, /) -> ToolSpec:
+        """The spec as it held for the call that has these arguments."""
+        recording = self.conductor.recording
+        call_id = recording.call_with(self.spec.name, args, self.conductor.position)
+        return recording.traits_of(call_id, self.spec)
 
     def check_arguments(self, args: JSON, /) -> Sequence[ValidationIssue]:
         """The issues that were recorded for such a call."""

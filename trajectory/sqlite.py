@@ -21,13 +21,13 @@ from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, Signal
 from unspool.kernel.state import AgentState
 
-from .blobs import THRESHOLD, attach, detach
+from .blobs import attach, detach, has_references, is_to_detach
 from .durability import Durability, Syncer
 from .head import Head
 from .header import Header, read_header
 from .lease import take_lease
 from .loading import decode_line
-from .record import body_of, hash_of_record, peek, prev_of, seal_line
+from .record import LINE_END, body_of, hash_of_record, peek, prev_of, seal_line
 from .redaction import Redaction
 from .sessions import no_session
 from .snapshots import make_snapshot, state_after
@@ -283,13 +283,13 @@ class SqliteLog:
             raise self._error("log: the fact cannot be stored", reason=str(error)) from error
         seq = fact.seq
         with self._lock:
-            if seq != self.seq + 1 or self._closed or self._broken or b"\n" in body:
+            if seq != self.seq + 1 or self._closed or self._broken or LINE_END in body:
                 raise self._refused(fact)
             if self._syncs:
                 self._syncer.check()
             if self._redacts:
                 body = self._redaction.apply(body)
-            if len(body) > THRESHOLD or b'{"$blob' in body:
+            if is_to_detach(body):
                 body = detach(body, self._put)
             line, hashed = seal_line(body, self._hash, b'"}')
             self._store(self._key | seq, line, hashed)

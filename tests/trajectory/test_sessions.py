@@ -790,7 +790,6 @@ def test_files_in_a_circle_are_listed_and_deleted(tmp_path: Path) -> None:
     assert sorted(sessions.delete("a", forks=True)) == ["a", "b", "c"]
 
 
-@pytest.mark.xfail(reason="the reader of JSONL files counts segments, and a circle has none", strict=True)
 def test_reading_files_in_a_circle_ends(tmp_path: Path) -> None:
     reading = python(
         circle(tmp_path), "try: list(sessions.facts('a'))\nexcept LogError as error: print(error)"

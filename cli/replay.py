@@ -1,0 +1,66 @@
+"""``unspool replay``: a session of the past, run again.
+
+Read with: ``places.py``, ``unspool.trajectory.replay``.
+"""
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+
+from unspool.kernel.config import AgentContext, LoopConfig, Settings
+from unspool.kernel.ports import ChatModel, ModelRequest, StreamEvent, Tool
+from unspool.kernel.state import fold
+from unspool.trajectory import Replayed, recorded_settings
+from unspool.trajectory import replay as replay_facts
+
+from .output import console, write_json
+from .places import Place
+from .view import printable
+
+
+def replay(place: Place, *, tools: Sequence[Tool] | None, model: ChatModel | None, as_json: bool) -> int:
+    """Run a session again, with ``tools`` and ``model`` in place of what was recorded; 1 where it differs."""
+    facts = list(place.facts())
+    settings = None
+    if tools is not None:
+        recorded = recorded_settings(fold(facts))
+        config = LoopConfig(model=_Unasked(recorded.model), options=recorded.options, limits=recorded.limits)
+        settings = Settings(config, AgentContext(tools=tools, system=recorded.system))
+    again = partial(
+        replay_facts,
+        facts,
+        settings,
+        tools="recorded" if tools is None else "live",
+        model=model or "recorded",
+    )
+    result = anyio.run(again)
+    if as_json:
+        write_json(result)
+    else:
+        _print(place.name, result)
+    return 0 if result.same else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Unasked:
+    """The model of a configuration whose model is not asked."""
+
+    name: str
+    supports_tools: bool = True
+
+    def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
+        raise AssertionError("a replay asks the recorded model")
+
+
+def _print(name: str, result: Replayed) -> None:
+    out = console()
+    if result.same:
+        text = f"{name}: all {result.recorded} facts came out as they were recorded"
+        out.print(printable(text), style="green", soft_wrap=True)
+        return
+    out.print(
+        printable(f"{name}: {result.facts} of {result.recorded} facts came out as recorded"), soft_wrap=True
+    )
+    out.print(printable(str(result.difference)), style="red", soft_wrap=True)
