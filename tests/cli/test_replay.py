@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .driving import invoke  # noqa: TID251  # tests/cli/, not cli/
+from .driving import invoke, unspool  # noqa: TID251  # tests/cli/, not cli/
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 
@@ -15,7 +15,7 @@ def note() -> Path:
     """A file that the demo reads; it has been run."""
     note = Path("note.txt")
     note.write_text("hello world\n")
-    invoke("demo")
+    assert unspool("demo", cwd=Path.cwd()).returncode == 0
     return note
 
 
@@ -41,7 +41,7 @@ def test_json_is_one_object(note: Path) -> None:
 
 
 def test_a_file_is_replayed_too(note: Path) -> None:
-    invoke("demo", "--log", "run.jsonl")
+    assert unspool("demo", "--log", "run.jsonl", cwd=Path.cwd()).returncode == 0
     assert invoke("replay", "run.jsonl").stdout.startswith("run.jsonl: all ")
 
 
