@@ -50,7 +50,7 @@ def committed_by(fact: Fact, before: AgentState, after: AgentState) -> Iterator[
     match fact:
         case MessageEnd():
             message = after.messages[-1]
-            yield Committed(fact.id, message, AsSent(fact.message, message) if fact.app else message)
+            yield Committed(fact.id, message, _as_sent(fact, message, fact.time) if fact.app else message)
         case AgentStart() if fact.history:
             yield from _numbered(fact.history, before, after.messages.since(len(before.messages)))
         case ContextCompacted() if fact.committed and fact.replaced is not None:
@@ -63,6 +63,13 @@ def committed_by(fact: Fact, before: AgentState, after: AgentState) -> Iterator[
 def _numbered(stored: tuple[Stored, ...], before: AgentState, messages: object) -> Iterator[Committed]:
     assert isinstance(messages, list)
     for number, (each, message) in enumerate(zip(stored, messages, strict=True), before.message_count + 1):
-        id = f"m{number}"
-        lowered = None if each.message is None else replace(each.message, id=id)
-        yield Committed(id, message, AsSent(lowered, message) if each.app else message)
+        yield Committed(f"m{number}", message, _as_sent(each, message) if each.app else message)
+
+
+def _as_sent(stored: MessageEnd | Stored, original: AgentMessage, committed_at: float = 0.0) -> AsSent:
+    """An application message in its recorded form, without the id, and the time, that the kernel gave it."""
+    message = stored.message
+    if message is not None:
+        timestamp = 0.0 if message.timestamp == committed_at else message.timestamp
+        message = replace(message, id="", timestamp=timestamp)
+    return AsSent(message, original)

@@ -153,7 +153,9 @@ class Conversation:
                 await agent.continue_()
             case "resume":
                 self.script(0)
-                await agent.resume((Verdict.allow(by="eve"), Verdict.deny("no"), Verdict.allow({"s": 1}))[n % 3])
+                await agent.resume(
+                    (Verdict.allow(by="eve"), Verdict.deny("no"), Verdict.allow({"s": 1}))[n % 3]
+                )
             case "decide":
                 waiting = agent.state.waiting_calls
                 if waiting:
@@ -207,7 +209,9 @@ class Conversation:
             "abort_in": lambda: agent.abort(marker=n % 2 == 0, reason="enough", keep=n % 3 == 0),
             "steer_in": lambda: (agent.steer(f"now {n}"), agent.follow_up(f"later {n}")),
             "clear_in": lambda: (agent.steer(f"no {n}"), agent.clear_queue()),
-            "configure_in": lambda: self.configure(Deed(("model", "system", "tools", "options", "limits")[n % 5], n)),
+            "configure_in": lambda: self.configure(
+                Deed(("model", "system", "tools", "options", "limits")[n % 5], n)
+            ),
         }
         self.script(n)
         if deed.what == "leave_in":
@@ -235,7 +239,9 @@ class Conversation:
             case "model" | "plain_model":
                 takes_tools = deed.what == "model"
                 name = f"other/{n % 3}" if takes_tools else f"plain/{n % 2}"
-                self.model = ScriptedModel(["from another"] * 9, clock=self.clock, name=name, supports_tools=takes_tools)
+                self.model = ScriptedModel(
+                    ["from another"] * 9, clock=self.clock, name=name, supports_tools=takes_tools
+                )
                 changes: dict[str, Any] = {"model": self.model}
             case "system":
                 changes = {"system": f"be {n % 3}"}
@@ -245,7 +251,9 @@ class Conversation:
             case "options":
                 changes = {"options": CallOptions(temperature=n % 3)}
             case "limits":
-                changes = {"limits": Limits(turns=1 + n % 6, tool_calls=(None, 2)[n % 2], concurrency=1 + n % 3)}
+                changes = {
+                    "limits": Limits(turns=1 + n % 6, tool_calls=(None, 2)[n % 2], concurrency=1 + n % 3)
+                }
             case _:
                 changes = {"steering_mode": ("all", "one")[n % 2], "follow_up_mode": ("one", "all")[n % 2]}
         self.agent.configure(**changes)

@@ -50,7 +50,7 @@ from unspool.kernel.clock import SystemClock
 from unspool.kernel.function_tool import RawTool, raw_tool
 from unspool.kernel.trace import line, trace
 from unspool.llm.scripted import ScriptedModel
-from unspool.trajectory.memory import MemoryLog
+from unspool.trajectory import MemoryLog, requests
 
 VALUE = {"type": "object", "properties": {"value": {"type": "string"}}, "required": ["value"]}
 
@@ -259,10 +259,19 @@ class Player:
             paused = run.state.end_reason == "paused"  # its calls are still to be ended
             if state is None and not paused:  # a session that goes on may end what was begun before
                 check_balance(played.events)
+            if state is None and not known and isinstance(model or scripted, ScriptedModel):
+                check_rebuilt(log.facts, played.requests)
             codec_of = loop_config.codec
             for event in played.events:
                 codec_of.encode(event)
         return played
+
+
+def check_rebuilt(facts: list[Fact], sent: list[ModelRequest]) -> None:
+    """From the facts alone the requests are those that the model was really sent."""
+    rebuilt = [request for request in requests(facts) if request.response is not None]
+    assert [request.exact for request in rebuilt] == [True] * len(sent)
+    assert [request.request for request in rebuilt] == sent
 
 
 # --- tools -------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ from unspool.kernel.projection import seed_of
 from unspool.kernel.stream import EventStream
 from unspool.kernel.transcript import Transcript
 from unspool.llm.scripted import ScriptedModel
-from unspool.trajectory.memory import MemoryLog
+from unspool.trajectory import MemoryLog, requests
 
 
 @dataclass(frozen=True)
@@ -412,6 +412,8 @@ async def play(scenario: Scenario) -> Played:
         assert [e for e in events if isinstance(e, Fact)] == [f for f in watch.log.facts if f.run_id]
     check_state(watch.log.facts, run.state)
     check_requests(watch.log.facts)
+    rebuilt = [request for request in requests(watch.log.facts) if request.response is not None]
+    assert [request.request for request in rebuilt] == model.requests and all(r.exact for r in rebuilt)
     check_nothing_lost(run.state, inbox, outside.sent)
     return Played(watch.log.facts, events, run.state, drained)
 
