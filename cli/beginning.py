@@ -14,7 +14,7 @@ from unspool.kernel.errors import AgentError, BadRequestError
 from unspool.kernel.json_edge import clean_text
 from unspool.kernel.limits import Limits
 from unspool.kernel.ports import ChatModel, Tool
-from unspool.kernel.state import AgentState, fold
+from unspool.kernel.state import AgentState
 from unspool.llm import resolve_model
 from unspool.trajectory import RecordedSettings, SessionHandle, recorded_settings
 from unspool.trajectory.sessions import append_about
@@ -59,7 +59,7 @@ def begun(*, file: str, store: str, session: str = "", title: str = "") -> Itera
 
 def _begun(log: SessionHandle, title: str, ending: str) -> Begun:
     _entitle(log, title)
-    state = fold(record.fact for record in log.records())
+    state = log.state()
     return Begun(log, state, recorded_settings(state), ending)
 
 

@@ -32,15 +32,14 @@ async def ask(path: str) -> None:
 
 async def decide(path: str) -> None:
     """The second process, hours later: look at what waits, decide, go on."""
-    state = fold(load(path))
-    for waiting in state.waiting_calls:
-        print(f"second process: {waiting.call.id} waits: {waiting.call.name} {waiting.call.args}")
     decisions = {
         "c1": Verdict.allow({"to": "Ann", "amount": 25}, by="eve"),  # with a tip
         "c2": Verdict.deny("ask Bob about it first", by="eve"),
     }
     with JsonlLog(path) as log:
-        agent = Agent(ScriptedModel(["Ann is paid, Bob is not."]), tools=[pay], log=log, state=state)
+        agent = Agent(ScriptedModel(["Ann is paid, Bob is not."]), tools=[pay], log=log)
+        for waiting in agent.state.waiting_calls:
+            print(f"second process: {waiting.call.id} waits: {waiting.call.name} {waiting.call.args}")
         result = await agent.resume(decisions)
     print(f"second process: {result.end_reason}: {result.text}")
     print("the model was told of c2:", agent.state.messages[-2].text)

@@ -20,7 +20,7 @@ import unspool as un
 from unspool.kernel import ApprovalInfo
 from unspool.llm import resolve_model
 from unspool.tools import file_tools
-from unspool.trajectory import JsonlLog, load
+from unspool.trajectory import JsonlLog
 
 SYSTEM = "You are a coding assistant. You work in one folder with your tools; paths are relative to it."
 FREE, ASK = un.Verdict.allow(), un.Verdict.ask()  # reading is free, a person decides on the rest
@@ -60,9 +60,9 @@ class Assistant:
 
     def __init__(self, model: un.ChatModel, root: Path, log: JsonlLog) -> None:
         self.lines: asyncio.Queue[str | None] = asyncio.Queue()  # typed and not read; None is their end
-        tools, state = [*file_tools(root), *own_tools(root)], un.fold(load(log.path))
+        tools = [*file_tools(root), *own_tools(root)]
         hooks = un.Hooks(gate=lambda use: FREE if use.spec.read_only else ASK, approve=self.approve)
-        self.agent = un.Agent(model, tools=tools, system=SYSTEM, hooks=hooks, log=log, state=state)
+        self.agent = un.Agent(model, tools=tools, system=SYSTEM, hooks=hooks, log=log)
         self.agent.subscribe(self.show)
 
     async def chat(self) -> None:

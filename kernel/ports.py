@@ -393,7 +393,19 @@ class EventLog(Protocol):
 
 
 class BlobStore(Protocol):
-    """Large contents, stored once by hash."""
+    """Large contents, stored once by hash: SHA-256 in hexadecimal, as ``sha256sum`` prints it.
 
-    def put(self, data: bytes, /) -> str: ...
-    async def get(self, digest: str, /) -> bytes: ...
+    Both are synchronous, at most a local file, and may be called from any thread.
+    """
+
+    def put(self, data: bytes, /) -> str:
+        """Store ``data``, and say its hash. Storing it again changes nothing."""
+        ...
+
+    def get(self, digest: str, /) -> bytes:
+        """What is stored under a hash.
+
+        Raises:
+            LogError: it is missing, or is not what was stored.
+        """
+        ...

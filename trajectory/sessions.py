@@ -13,10 +13,11 @@ from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from unspool.kernel.codec import Record
+from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact, SessionChanged
 from unspool.kernel.ports import EventLog
+from unspool.kernel.state import AgentState
 
 from .head import Head
 from .header import Header, Parent
@@ -59,6 +60,7 @@ class SessionHandle(EventLog, Protocol):
     @property
     def head(self) -> Head: ...
     def records(self) -> Iterator[Record]: ...
+    def state(self, codec: Codec | None = None, /) -> AgentState: ...
     def snapshot(self) -> None: ...
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
