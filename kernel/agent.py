@@ -119,6 +119,8 @@ class Agent(Generic[OutT]):
         self._background: Background | None = None  # of `async with agent`
         if messages:
             self.set_messages(messages)
+        elif config.context is not None and recorder.state.seq:  # a session that is taken up
+            config.context.sync(recorder.state.messages)
 
     # --- running -------------------------------------------------------------------------------
 

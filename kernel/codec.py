@@ -75,8 +75,8 @@ class Codec:
         Raises:
             CodecError: its class is not registered.
         """
-        if isinstance(message, OpaqueMessage):
-            return AppMessage(message.kind, message)
+        if isinstance(message, OpaqueMessage):  # its lowered form is stored beside it
+            return AppMessage(message.kind, OpaqueMessage(message.kind, message.data, None))
         kind = self._names.get(type(message))
         if kind is None:
             raise CodecError(
@@ -194,7 +194,7 @@ class Codec:
         cls = self._kinds.get(name)
         if cls is None:
             return AppMessage(name, OpaqueMessage(name, data, None))
-        return AppMessage(name, msgspec.convert(data, cls))
+        return AppMessage(name, msgspec.convert(data, cls, str_keys=True))  # JSON has no other keys
 
 
 def _wrap_unknown_blocks(value: Any) -> Any:

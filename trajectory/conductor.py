@@ -10,8 +10,9 @@ Read with: ``replay.py``, ``recording.py``.
 
 import heapq
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from inspect import isawaitable
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
@@ -19,7 +20,16 @@ from msgspec.structs import force_setattr
 
 from unspool.kernel.codec import Codec
 from unspool.kernel.errors import LogError
-from unspool.kernel.events import AgentEnd, AgentStart, Cut, Fact, ModelResponse, QueueChanged, ToolExecEnd
+from unspool.kernel.events import (
+    AgentEnd,
+    AgentStart,
+    Cut,
+    Fact,
+    ModelResponse,
+    QueueChanged,
+    RetryEvent,
+    ToolExecEnd,
+)
 from unspool.kernel.spawn import Job, Waker, current_backend
 
 from .differences import Difference, difference_of
@@ -37,10 +47,13 @@ class Conductor:
 
     ``stall`` is called when everything waits; it lets something go, and says whether it could. ``stuck`` is
     called when nothing could, not even a timer. ``settle`` rounds of the event loop in which nothing happens
-    are taken for waiting.
+    are taken for waiting; code of the host's that is ``watched`` may do nothing for ``patience_s`` of real
+    time.
     """
 
-    def __init__(self, recording: Recording, codec: Codec, settle: int = SETTLE) -> None:
+    def __init__(
+        self, recording: Recording, codec: Codec, settle: int = SETTLE, patience_s: float = 0.0
+    ) -> None:
         self.recording = recording
         self.position = 0  # the number of the last fact that has come again
         self.difference: Difference | None = None
@@ -50,7 +63,8 @@ class Conductor:
         self.last_acts: dict[
             str, Callable[[], None]
         ] = {}  # what is done by a call in the moment when it ends
-        self.busy = 0  # live tools and models under way, which take real time
+        self.busy = 0  # how much code of the host's is under way, which takes real time
+        self._patience_s = patience_s
         self.released = False  # whoever still waits was cut off, too
         self.allowed = 0  # who waits for a fact up to this one need not wait any more
         self.stall: Callable[[], bool] = lambda: False
@@ -94,8 +108,9 @@ class Conductor:
         self.wake()
 
     def _stop(self, difference: Difference | None) -> None:
-        self.stopped = True
+        self.stopped = self.ending = self.released = True
         self.difference = self.difference or difference
+        self.wake()
         raise Stopped("replay: goes no further")
 
     def wake(self) -> None:
@@ -156,25 +171,46 @@ class Conductor:
             while not job.done:
                 await anyio.lowlevel.checkpoint()
 
+    def watched(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """``fn``, code of the host's: what it awaits may take real time."""
+
+        async def attend(given: Awaitable[Any]) -> Any:
+            self.busy += 1
+            try:
+                return await given
+            finally:
+                self.busy -= 1
+                self.tick()
+
+        def call(*args: Any) -> Any:
+            given = fn(*args)
+            return attend(given) if isawaitable(given) else given
+
+        return call
+
     async def _watch(self) -> None:
+        ticks, quiet_since = -1, anyio.current_time()
         while True:
-            ticks = self._ticks
+            if ticks != self._ticks:
+                ticks, quiet_since = self._ticks, anyio.current_time()
             for _ in range(self._settle):
                 await anyio.lowlevel.checkpoint()
             if ticks != self._ticks:
                 continue
             try:
-                going_on = self.stall() or self.clock.fire()
+                going_on = self.stall() or (self.busy <= self.clock.sleepers and self.clock.fire())
             except Stopped:  # what was let in is not what was recorded
-                self.stuck()
-                return
+                break
             if going_on:
                 self.tick()
-            elif self.busy:
+            elif self.busy and anyio.current_time() - quiet_since < self._patience_s:
                 await anyio.sleep(0.001)
             else:
-                self.stuck()
-                return
+                break
+        self.stuck()
+        while True:  # what does not stop when it is told to is abandoned
+            await anyio.sleep(0.001)
+            self.clock.fire()
 
 
 class ReplayClock:
@@ -182,6 +218,7 @@ class ReplayClock:
 
     def __init__(self, conductor: Conductor) -> None:
         self._conductor = conductor
+        self.sleepers = 0  # those who wait for nothing but time
         self._now = 0.0
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._cancelled: set[int] = set()
@@ -198,9 +235,11 @@ class ReplayClock:
     async def sleep(self, seconds: float, /) -> None:
         waker = current_backend().waker()
         cancel = self.call_later(seconds, waker.set)
+        self.sleepers += 1
         try:
             await waker.wait()
         finally:
+            self.sleepers -= 1
             cancel()
 
     def call_later(self, seconds: float, fn: Callable[[], None], /) -> Callable[[], None]:
@@ -252,11 +291,14 @@ class ReplayLog:
 
 
 def _take_measurements(recorded: Fact, fact: Fact) -> None:
-    """Durations, and the very moment of an intervention, are measurements: a replay has those recorded."""
+    """Durations, delays, and the very moment of an intervention are measured, or drawn by lot: a replay has
+    those recorded."""
     if isinstance(fact, QueueChanged) and isinstance(recorded, QueueChanged):
         force_setattr(fact, "waiting", recorded.waiting)
     elif isinstance(fact, AgentEnd) and isinstance(recorded, AgentEnd) and fact.cut and recorded.cut:
         force_setattr(fact, "cut", recorded.cut)
+    elif isinstance(fact, RetryEvent) and isinstance(recorded, RetryEvent):
+        force_setattr(fact, "delay_s", recorded.delay_s)
     if isinstance(fact, ToolExecEnd) and isinstance(recorded, ToolExecEnd):
         force_setattr(fact, "duration_s", recorded.duration_s)
     elif isinstance(fact, ModelResponse) and isinstance(recorded, ModelResponse):

@@ -13,7 +13,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from .record import hash_of_record, peek, prev_of
+from .decoding import NumberOf, number_of
+from .record import hash_of_record, prev_of
 
 DamageKind: TypeAlias = Literal[
     "not_a_log", "format", "header", "changed", "missing", "duplicate", "moved", "replaced", "shortened", "torn",
@@ -70,7 +71,8 @@ _SEAL_END: Final = re.compile(rb'","sum":"[0-9A-Za-z+/]{8}"}')
 class Inspector:
     """Looks at the records of one log in the order of storage."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: NumberOf = number_of) -> None:
+        self._number = number
         self.damage: list[Damage] = []
         self.whole = 0  # records that are there and whole, each counted once
         self.seq = -1  # the highest number seen; -1 as long as nobody knows where the log begins
@@ -89,7 +91,7 @@ class Inspector:
         """Look at what is stored at ``place``; gives the whole records found there, as a rule one."""
         hashed = hash_of_record(raw)
         if hashed is not None:
-            found = self._accept(Found(_seq_of(raw), hashed, raw), place)
+            found = self._accept(Found(self._seq_of(raw), hashed, raw), place)
             if found is not None:
                 yield found
             return
@@ -100,7 +102,7 @@ class Inspector:
     def search(self, raw: bytes, place: Place) -> Iterator[Found]:
         """The whole records in what is stored at ``place``, whatever else is wrong with it."""
         for line, hashed in records_in(raw):
-            found = self._accept(Found(_seq_of(line), hashed, line), place)
+            found = self._accept(Found(self._seq_of(line), hashed, line), place)
             if found is not None:
                 yield found
 
@@ -149,17 +151,16 @@ class Inspector:
         self._missing = {}
         return sorted(self.damage, key=lambda damage: (damage.line, damage.seq))
 
+    def _seq_of(self, line: bytes) -> int:
+        """The number of a whole record; 0 for one that is no fact, a header for instance."""
+        try:
+            return self._number(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return 0
+
     def _note(self, kind: DamageKind, message: str, place: Place, seq: int = 0, last: int = 0) -> None:
         line, offset = place
         self.damage.append(Damage(kind=kind, message=message, seq=seq, last=last, line=line, offset=offset))
-
-
-def _seq_of(line: bytes) -> int:
-    """The number of a whole record; 0 for one that is no fact, a header for instance."""
-    try:
-        return peek(line).seq
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return 0
 
 
 def records_in(raw: bytes) -> Iterator[tuple[bytes, bytes]]:

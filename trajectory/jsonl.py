@@ -32,7 +32,7 @@ from .header import About, make_header, seal_header
 from .jsonl_reading import LogReader, blobs_of, snapshot_path
 from .lease import take_lease
 from .lines import LogPath
-from .loading import fact_of, facts_of, iter_records, read
+from .loading import fact_of, facts_of, iter_records, read, reader_of
 from .record import LINE_END, seal_line
 from .redaction import Redaction
 from .snapshots import make_snapshot, state_after
@@ -227,10 +227,10 @@ class JsonlLog:
         return state_after(read_file(self._snapshot_path), lambda: self._states(known), known, self.path)
 
     def _states(self, codec: Codec) -> Iterator[tuple[int, bytes, Callable[[], Fact]]]:
-        reader = LogReader(self.path)
+        reader, once = reader_of(self.path, codec)
         try:
             for stored in reader.available():
-                yield stored.seq, reader.hash, partial(fact_of, stored, codec)
+                yield stored.seq, reader.hash, partial(fact_of, stored, once)
         finally:
             reader.close()
 
@@ -263,12 +263,12 @@ class JsonlLog:
 
         Another process follows the file with ``unspool.trajectory.follow``.
         """
-        reader = LogReader(self.path)
+        reader, once = reader_of(self.path, self._codec)
         waiter = self._tails.join()
         try:
             while True:
                 closed = self._fd < 0
-                for fact in facts_of(reader, self._codec, start):
+                for fact in facts_of(reader, once, start):
                     yield fact
                 if closed:
                     return

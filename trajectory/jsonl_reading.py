@@ -17,9 +17,10 @@ import msgspec
 from unspool.kernel.errors import LogError
 
 from .blobs import FolderBlobs
+from .decoding import NumberOf, number_of
 from .header import MAGIC, Header, read_header
 from .lines import Line, Lines, LogPath
-from .record import hash_of_record, peek, prev_of
+from .record import hash_of_record, prev_of
 
 _ANCESTORS = 10_000  # forks of forks that are followed, so that a circle ends
 
@@ -52,7 +53,8 @@ class FileReader:
     record given, or those that the first one continues.
     """
 
-    def __init__(self, path: LogPath) -> None:
+    def __init__(self, path: LogPath, number: NumberOf = number_of) -> None:
+        self._number = number
         self._lines = Lines(path)
         self.path = self._lines.path
         self.blobs = blobs_of(self.path)
@@ -103,7 +105,7 @@ class FileReader:
         if hashed is None:
             raise self._fault(line, "log: damaged record", kind="changed", reason="its checksum does not fit")
         try:
-            seq = peek(raw).seq
+            seq = self._number(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._fault(line, "log: damaged record", kind="undecodable", reason=str(error)) from error
         if seq != self.seq + 1:
@@ -149,8 +151,8 @@ class FileReader:
 class LogReader(FileReader):
     """All records of a log: those it was forked from, then its own. ``seq`` counts through."""
 
-    def __init__(self, path: LogPath) -> None:
-        super().__init__(path)
+    def __init__(self, path: LogPath, number: NumberOf = number_of) -> None:
+        super().__init__(path, number)
         self._inherited = False
 
     def available(self) -> Iterator[StoredLine]:
@@ -158,7 +160,7 @@ class LogReader(FileReader):
         if header is None:
             return
         if not self._inherited:
-            yield from inherited(header, self.path)
+            yield from inherited(header, self.path, self._number)
             self._inherited = True
         yield from super().available()
 
@@ -177,7 +179,7 @@ def parent_path(header: Header, path: str) -> str:
     return os.path.join(os.path.dirname(path), header.parent.path or f"{header.parent.session}.jsonl")
 
 
-def inherited(header: Header, path: str) -> Iterator[StoredLine]:
+def inherited(header: Header, path: str, number: NumberOf = number_of) -> Iterator[StoredLine]:
     """The records that a log begins with because it was forked, from the files of its ancestors.
 
     Raises:
@@ -186,7 +188,7 @@ def inherited(header: Header, path: str) -> Iterator[StoredLine]:
     segments = _segments(header, path)
     expected = {segment.seq: segment for segment in segments}
     for segment in reversed(segments):
-        reader = FileReader(segment.path)
+        reader = FileReader(segment.path, number)
         try:
             if reader.read_header() is not None and segment.seq == reader.seq:
                 _compare(expected.get(reader.seq), reader.hash, path)

@@ -14,6 +14,7 @@ from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, UnknownFact
 
 from .blobs import attach
+from .decoding import Once
 from .jsonl_reading import LogReader, StoredLine
 from .lines import LogPath
 from .record import body_of
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 
 def decode_line(
-    line: bytes, get: Callable[[str], bytes], codec: Codec, seq: int, path: str, /, **place: int
+    line: bytes, get: Callable[[str], bytes], codec: Codec | Once, seq: int, path: str, /, **place: int
 ) -> Fact:
     """The fact of a stored record; ``get`` gives the blobs it refers to. ``place`` is for the errors.
 
@@ -42,7 +43,7 @@ def decode_line(
         raise LogError(str(error.args[0]), **error.details, **place, seq=seq) from error
 
 
-def fact_of(stored: StoredLine, codec: Codec) -> Fact:
+def fact_of(stored: StoredLine, codec: Codec | Once) -> Fact:
     """The fact of a record that a reader gave.
 
     Raises:
@@ -52,18 +53,26 @@ def fact_of(stored: StoredLine, codec: Codec) -> Fact:
     return decode_line(line, blobs.get, codec, seq, path, line=number, offset=offset)
 
 
-def facts_of(reader: LogReader, codec: Codec, start: int = 0) -> Iterator[Fact]:
+def reader_of(path: LogPath, codec: Codec | None = None) -> tuple[LogReader, Once]:
+    """A reader of a log, and what decodes its records."""
+    once = Once(codec or Codec())
+    return LogReader(path, once.number_of), once
+
+
+def facts_of(reader: LogReader, once: Once, start: int = 0) -> Iterator[Fact]:
     """The facts after number ``start`` that ``reader`` has available."""
     for stored in reader.available():
         if stored.seq > start:
-            yield fact_of(stored, codec)
+            yield fact_of(stored, once)
 
 
-def _to_end(path: LogPath, items: Callable[[LogReader], Iterable[T]]) -> Iterator[T]:
+def _to_end(
+    path: LogPath, codec: Codec | None, items: Callable[[LogReader, Once], Iterable[T]]
+) -> Iterator[T]:
     """What ``items`` makes of a log up to its end; a torn last line is warned of."""
-    reader = LogReader(path)
+    reader, once = reader_of(path, codec)
     try:
-        yield from items(reader)
+        yield from items(reader, once)
         reader.warn_torn("it is left out", stacklevel=4)
     finally:
         reader.close()
@@ -77,14 +86,13 @@ def iter_records(path: LogPath, codec: Codec | None = None) -> Iterator[Record]:
     Raises:
         LogError: the file cannot be read, is no log, in another format, or damaged.
     """
-    known = codec or Codec()
 
-    def records(reader: LogReader) -> Iterator[Record]:
+    def records(reader: LogReader, once: Once) -> Iterator[Record]:
         for stored in reader.available():
-            fact = fact_of(stored, known)
+            fact = fact_of(stored, once)
             yield Record(fact, attach(body_of(stored.line), stored.blobs.get))
 
-    return _to_end(path, records)
+    return _to_end(path, codec, records)
 
 
 def load_records(path: LogPath, codec: Codec | None = None) -> list[Record]:
@@ -98,8 +106,7 @@ def load_records(path: LogPath, codec: Codec | None = None) -> list[Record]:
 
 def iter_facts(path: LogPath, codec: Codec | None = None) -> Iterator[Fact]:
     """The facts of a log, one by one; as ``iter_records``, without their bytes."""
-    known = codec or Codec()
-    return _to_end(path, lambda reader: facts_of(reader, known))
+    return _to_end(path, codec, facts_of)
 
 
 def load(path: LogPath, codec: Codec | None = None) -> list[Fact]:
@@ -119,9 +126,9 @@ async def read(
     Raises:
         LogError: as ``iter_records``.
     """
-    reader = LogReader(path)
+    reader, once = reader_of(path, codec)
     try:
-        for fact in facts_of(reader, codec or Codec(), start):
+        for fact in facts_of(reader, once, start):
             if stop is not None and fact.seq > stop:
                 return
             yield fact
@@ -139,10 +146,10 @@ async def follow(
     Raises:
         LogError: as ``iter_records``.
     """
-    reader, known = LogReader(path), codec or Codec()
+    reader, once = reader_of(path, codec)
     try:
         while True:
-            for fact in facts_of(reader, known, start):
+            for fact in facts_of(reader, once, start):
                 yield fact
             await anyio.sleep(poll_s)
     finally:

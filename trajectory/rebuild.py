@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 
 from unspool.kernel.errors import LogError
-from unspool.kernel.events import AgentEnd, ContextProjected, Fact, ModelResponse, Stored
+from unspool.kernel.events import AgentEnd, AgentStart, ContextProjected, Fact, ModelResponse, Stored
 from unspool.kernel.lowering import Lowering, fingerprint_of
 from unspool.kernel.messages import AgentMessage, Message
 from unspool.kernel.ports import CallOptions, ModelRequest, SystemBlock, ToolSpec
@@ -66,7 +66,7 @@ def requests(source: Source) -> Iterator[RecordedRequest]:
             )
             if asked is not None:
                 asked.response = fact
-        closed = isinstance(fact, AgentEnd)
+        closed = isinstance(fact, AgentEnd | AgentStart)  # a run that has no end is over with the next
         while waiting and (closed or waiting[0].response is not None):
             yield waiting.popleft()
     yield from waiting

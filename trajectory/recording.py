@@ -8,12 +8,14 @@ Read with: ``replay.py``, ``conductor.py``.
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from unspool.kernel.codec import Codec
+from unspool.kernel.config import QueueMode
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import (
     AgentEnd,
@@ -21,12 +23,15 @@ from unspool.kernel.events import (
     ApprovalDecided,
     ApprovalRequested,
     ConfigChanged,
+    ContextCompacted,
+    ContextProjected,
     Cut,
     ErrorEvent,
     Fact,
     MessageEnd,
     ModelResponse,
     QueueChanged,
+    RetryEvent,
     SessionChanged,
     ToolExecDispatch,
     ToolExecEnd,
@@ -42,13 +47,14 @@ from .values import from_blob
 
 F = TypeVar("F", bound=Fact)
 T = TypeVar("T")
+_STRANGER: Final = Codec()  # knows no application's messages
 
 
 class Recording:
     """The facts of a session; numbers are those of the facts, from 1."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
-        self.facts = _numbered(facts)
+        self.facts = list(facts)
         self.blobs: dict[str, Any] = {}
         self.ends: dict[str, ToolExecEnd] = {}
         self.dispatched: dict[str, ToolExecDispatch] = {}
@@ -68,6 +74,8 @@ class Recording:
         for fact in self.facts:
             self._index(fact)
         self._released = self._release_points()
+        self._modes = self._queue_modes()
+        self._retries = [fact for fact in self.facts if isinstance(fact, RetryEvent)]
 
     def _index(self, fact: Fact) -> None:
         self.blobs.update(getattr(fact, "blobs", {}))
@@ -133,6 +141,33 @@ class Recording:
             last = (fact.call_id, began)
         return points
 
+    def _queue_modes(self) -> dict[str, list[tuple[int, QueueMode]]]:
+        """By lane, the facts that show whether queued messages were taken together or one by one."""
+        waiting: dict[str, set[str]] = {}
+        modes: dict[str, list[tuple[int, QueueMode]]] = {}
+        for fact in self.facts:
+            if not isinstance(fact, QueueChanged):
+                continue
+            queue = waiting.setdefault(fact.lane, set())
+            if fact.action == "queued":
+                queue.update(fact.ids)
+                continue
+            queue.difference_update(fact.ids)
+            if fact.action == "taken" and (queue or len(fact.ids) > 1):
+                modes.setdefault(fact.lane, []).append((fact.seq, "one" if queue else "all"))
+        return modes
+
+    def queue_mode(self, lane: str, seq: int) -> QueueMode:
+        """How queued messages were taken the next time after fact ``seq`` that it can be told."""
+        modes = self._modes.get(lane, [])
+        index = bisect_right(modes, seq, key=lambda shown: shown[0])
+        return modes[index][1] if index < len(modes) else "all"
+
+    def retries(self, seq: int) -> int:
+        """How many retries the next model call after fact ``seq`` that failed was allowed."""
+        index = bisect_right(self._retries, seq, key=lambda fact: fact.seq)
+        return self._retries[index].limit if index < len(self._retries) else 0
+
     def release_point(self, call_id: str) -> int | None:
         """After which fact a call may end; None where its end is not recorded."""
         return self._released.get(call_id)
@@ -155,6 +190,15 @@ class Recording:
             if fact.run_id != run_id or isinstance(fact, AgentStart):
                 return
             yield fact
+
+    @property
+    def leaves_open(self) -> bool:
+        """Whether the moment of something from outside may have been another, next to the one recorded."""
+        starts = sum(isinstance(fact, AgentStart) for fact in self.facts)
+        ends = sum(isinstance(fact, AgentEnd) for fact in self.facts)
+        return (
+            starts != ends or bool(self._cuts) or any(fact.run_id and is_input(fact) for fact in self.facts)
+        )
 
     def unended_run(self, seq: int) -> AgentStart | None:
         """The start of the run that fact ``seq`` belongs to, where that has no end."""
@@ -236,7 +280,9 @@ class Recording:
 
     def takes_no_tools(self, seq: int) -> bool:
         """Whether the model that was set by fact ``seq`` was said to take no tools."""
-        following = (fact for fact in self.after(seq) if not isinstance(fact, ConfigChanged) and not is_input(fact))
+        following = (
+            fact for fact in self.after(seq) if not isinstance(fact, ConfigChanged) and not is_input(fact)
+        )
         fact = next(following, None)
         return isinstance(fact, ErrorEvent) and fact.kind == "no_tools"
 
@@ -289,17 +335,55 @@ class Recording:
         return {each.seq: each for each in requests(self.facts) if each.purpose != "reply"}
 
 
-def _numbered(facts: Iterable[Fact]) -> list[Fact]:
-    """``facts``, which are those of a session from its first on.
+class Known(NamedTuple):
+    """The facts of a session whose kinds this version knows, numbered anew, and the numbers they had."""
 
-    Raises:
-        LogError: one is missing.
-    """
-    found = list(facts)
-    for seq, fact in enumerate(found, 1):
-        if fact.seq != seq:
-            raise LogError("log: a fact is missing", kind="gap", expected=seq, seq=fact.seq)
-    return found
+    facts: list[Fact]
+    numbers: list[int]
+    last: int  # of all facts
+
+    @classmethod
+    def of(cls, facts: Iterable[Fact]) -> "Known":
+        """``facts`` are those of a session from its first on.
+
+        Raises:
+            LogError: one is missing.
+        """
+        found, numbers = list[Fact](), list[int]()
+        now: dict[int, int] = {}
+        for seq, fact in enumerate(facts, 1):
+            if fact.seq != seq:
+                raise LogError("log: a fact is missing", kind="gap", expected=seq, seq=fact.seq)
+            if not isinstance(fact, UnknownFact):
+                found.append(fact if len(found) == seq - 1 else _moved(fact, len(found) + 1, now))
+                numbers.append(seq)
+            now[seq] = len(found)
+        return cls(found, numbers, len(now))
+
+
+def _moved(fact: Fact, seq: int, now: Mapping[int, int]) -> Fact:
+    """``fact`` with another number, and with those of the facts that it refers to."""
+    match fact:
+        case ContextProjected():
+            return replace(fact, seq=seq, base=now.get(fact.base, 0))
+        case AgentEnd(cut=Cut() as cut):
+            return replace(fact, seq=seq, cut=replace(cut, seq=now[cut.seq]))
+        case _:
+            return replace(fact, seq=seq)
+
+
+def without_classes(fact: Fact) -> Fact:
+    """``fact`` as whoever reads it who does not know the application's messages: they are what was sent of
+    them."""
+    match fact:
+        case MessageEnd(app=None) | QueueChanged(app=None) | AgentStart(history=()):
+            return fact
+        case ContextCompacted(messages=()) | ContextProjected(append=()):
+            return fact
+        case MessageEnd() | QueueChanged() | AgentStart() | ContextCompacted() | ContextProjected():
+            return _STRANGER.decode(_STRANGER.encode(fact))
+        case _:
+            return fact
 
 
 def is_input(fact: Fact) -> bool:
@@ -307,7 +391,7 @@ def is_input(fact: Fact) -> bool:
     match fact:
         case QueueChanged():
             return (fact.lane != "prompt" and fact.action == "queued") or fact.action == "cleared"
-        case SessionChanged() | UnknownFact():
+        case SessionChanged():
             return True
         case _:
             return False

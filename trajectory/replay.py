@@ -10,9 +10,10 @@ Read with: ``conductor.py`` (when things happen), ``recording.py`` (what happene
 """
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Literal
+from functools import cached_property, partial
+from typing import Literal, cast
 
 import anyio
 from msgspec import Struct
@@ -34,10 +35,10 @@ from unspool.kernel.events import (
     MessageEnd,
     ModelResponse,
     QueueChanged,
-    RetryEvent,
     Stored,
     ToolExecEnd,
 )
+from unspool.kernel.hooks import Hooks
 from unspool.kernel.limits import Retry
 from unspool.kernel.loop import Beginning, Session, open_stream
 from unspool.kernel.messages import Text
@@ -46,22 +47,25 @@ from unspool.kernel.projection import Projector
 from unspool.kernel.recorder import Recorder
 from unspool.kernel.state import AgentState
 from unspool.kernel.stream import EventStream
-from unspool.kernel.texts import DEFAULT_TEXTS
+from unspool.kernel.texts import DEFAULT_TEXTS, Texts
 from unspool.kernel.toolbox import Toolbox
 
 from .conductor import SETTLE, Conductor, ReplayLog, Stopped
 from .differences import Difference
-from .recording import Recording, consecutive, is_input
+from .recording import Known, Recording, consecutive, is_input, without_classes
 from .replay_host import RecordedContext, had_manager, recorded_hooks, stored_message, verdicts_of
 from .replay_parts import (
     BlindTool,
+    LiveContext,
     LiveModel,
     LiveTool,
     LookingTool,
     RecordedModel,
     RecordedTool,
     as_recorded,
+    live_hooks,
 )
+from .replay_texts import RecordedTexts
 from .sources import Source, facts_from
 
 _TRIES = 12  # without getting further, for what a log leaves open
@@ -87,13 +91,20 @@ async def replay(
     tools: Literal["recorded", "live"] = "recorded",
     model: ChatModel | Literal["recorded"] = "recorded",
     codec: Codec | None = None,
+    patience_s: float = 60.0,
 ) -> Replayed:
     """Run a recorded session again and say where it first comes out otherwise.
 
     Without ``settings`` everything is taken from the log, hooks and gate included. With them (``agent.settings``,
     or the configuration and context of an ``agent_loop``) hooks, texts, tools, system prompt, limits and context
-    manager are the host's; their model is not asked, their log, inbox and abort are not used. ``tools="live"``
-    runs their tools; a ``model`` answers in place of the recorded one.
+    manager are the host's, the same for all runs; their model is not asked, their log, inbox and abort are not
+    used. ``tools="live"`` runs their tools, too, with the middlewares around them; a ``model`` answers in place
+    of the recorded one, in its name. Code of the host's that does nothing for ``patience_s`` seconds hangs.
+
+    What is done at which moment is the log's: prompts, messages that are queued, decisions, aborts. Which of two
+    moments next to each other it was, a log leaves open now and then; then a replay tries both, without code of
+    the host's, which runs once. Durations, the wording of progress, and what is only for watching are not
+    compared.
 
     Raises:
         LogError: the log cannot be read or is damaged.
@@ -101,14 +112,36 @@ async def replay(
     """
     if tools == "live" and settings is None:
         raise ValueError("replay: live tools need settings that hold them")
-    recording = Recording(facts_from(source))
+    known = Known.of(facts_from(source))
+    recording = Recording(map(without_classes, known.facts))
     config, context = settings if settings is not None else (None, None)
-    live = _Live(config, context, tools == "live", None if model == "recorded" else model)
+    live = _Live(config, context, tools == "live", None if model == "recorded" else model, patience_s)
     guesses = _Guesses(recording)
+    if live.is_blind:
+        return _in_numbers_of(known, await _best(recording, guesses))
+    if recording.leaves_open:
+        await _best(recording, guesses)
+    if config is not None:
+        recording, codec = Recording(known.facts), codec or config.codec
+    return _in_numbers_of(known, await _Performance(recording, live, codec or Codec(), guesses).run())
+
+
+def _in_numbers_of(known: Known, result: Replayed) -> Replayed:
+    """``result`` by the numbers that the facts have in their log, where some are of kinds nobody knows."""
+    numbers, last = known.numbers, known.last
+    if result.same or last == len(numbers):
+        return replace(result, facts=last if result.same else result.facts, recorded=last)
+    seq = numbers[result.facts] if result.facts < len(numbers) else last + 1
+    difference = result.difference and replace(result.difference, seq=seq)
+    return Replayed(facts=seq - 1, recorded=last, difference=difference)
+
+
+async def _best(recording: Recording, guesses: "_Guesses") -> Replayed:
+    """The replay without code of the host's that comes furthest, and the guesses that lead there."""
     best = Replayed(facts=-1, recorded=len(recording))
     left = _TRIES
     while left:
-        performance = _Performance(recording, live, codec or (config.codec if config else Codec()), guesses)
+        performance = _Performance(recording, _Live(), Codec(), guesses)
         result = await performance.run()
         left = _TRIES if result.facts > best.facts else left - 1
         if result.facts > best.facts or result.same:
@@ -152,10 +185,16 @@ class _Guesses:
 class _Live(Struct, frozen=True):
     """What of a replay is the host's."""
 
-    config: LoopConfig | None
-    context: AgentContext | None
-    tools: bool
-    model: ChatModel | None
+    config: LoopConfig | None = None
+    context: AgentContext | None = None
+    tools: bool = False
+    model: ChatModel | None = None
+    patience_s: float = 0.0
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing is."""
+        return self.config is None and self.model is None
 
 
 class _Performance:
@@ -167,7 +206,8 @@ class _Performance:
         self._live = live
         self._codec = codec
         self._guesses = guesses
-        self._conductor = Conductor(recording, codec, SETTLE if live.config is None else 5 * SETTLE)
+        settle = SETTLE if live.is_blind else 5 * SETTLE
+        self._conductor = Conductor(recording, codec, settle, live.patience_s)
         self._conductor.stall, self._conductor.stuck = self._stall, self._stuck
         self._log = ReplayLog(self._conductor)
         self._recorder = self._new_recorder(None)
@@ -176,6 +216,7 @@ class _Performance:
         self._was_cut = False
         self._gone = ""  # how the consumer left, where it did
         self._scope = anyio.CancelScope()
+        self._made: dict[str, list[Tool]] = {}
         self._kinds: dict[str, type[RecordedTool]] = {}
 
     def _new_recorder(self, state: AgentState | None) -> Recorder:
@@ -276,7 +317,7 @@ class _Performance:
     def _settings(self, start: AgentStart) -> tuple[LoopConfig, AgentContext]:
         live, conductor = self._live, self._conductor
         self._offered, self._toolbox = start.tools, start.toolbox
-        config = live.config or self._recorded_config(start)
+        config = self._live_config(live.config) if live.config else self._recorded_config(start)
         given = live.context or AgentContext(system=self._recording.system(start.system))
         history = [message for each in start.history if (message := stored_message(each)) is not None]
         tools = self._tools(start)
@@ -298,30 +339,44 @@ class _Performance:
         self._current = Settings(config, context)
         return config, context
 
+    def _live_config(self, config: LoopConfig) -> LoopConfig:
+        conductor, manager = self._conductor, config.context
+        hooks = live_hooks(config.hooks, conductor, tools=self._live.tools)
+        context = LiveContext(manager, conductor) if manager is not None else None
+        return dataclasses.replace(config, hooks=hooks, context=context)
+
     def _recorded_config(self, start: AgentStart) -> LoopConfig:
         recording = self._recording
-        attempts = [fact.limit for fact in recording.facts if isinstance(fact, RetryEvent)]
         return LoopConfig(
             model=self._model(start.model, start.seq),
             limits=start.limits,
             options=recording.options(start.options),
-            retry=Retry(attempts=attempts[0]) if attempts else Retry(),
-            hooks=recorded_hooks(self._conductor, lambda: self._recorder.state),
-            context=self._context_manager(),
-            texts=replace(DEFAULT_TEXTS, step_limit=_step_limit(recording)),
-            steering_mode=_mode(recording, "steering"),
-            follow_up_mode=_mode(recording, "follow_up"),
+            retry=Retry(attempts=recording.retries(start.seq), max_s=math.inf, idle_s=None, call_s=None),
+            hooks=self._hooks,
+            context=self._manager,
+            texts=self._texts,
+            steering_mode=recording.queue_mode("steering", start.seq),
+            follow_up_mode=recording.queue_mode("follow_up", start.seq),
         )
 
-    def _context_manager(self) -> RecordedContext | None:
+    @cached_property
+    def _hooks(self) -> Hooks:
+        return recorded_hooks(self._conductor, lambda: self._recorder.state)
+
+    @cached_property
+    def _manager(self) -> RecordedContext | None:
         if not had_manager(self._recording):
             return None
         return RecordedContext(self._conductor, lambda: self._recorder.state)
 
+    @cached_property
+    def _texts(self) -> Texts:
+        return cast("Texts", RecordedTexts(self._conductor))
+
     def _model(self, name: str, seq: int) -> ChatModel:
         """The model of that name that was set by fact ``seq``."""
         if self._live.model is not None:
-            return LiveModel(self._live.model, self._conductor)
+            return LiveModel(self._live.model, self._conductor, name)
         if self._live.config is not None:
             model = self._live.config.model
             return RecordedModel(self._conductor, model.name, model.supports_tools)
@@ -341,7 +396,10 @@ class _Performance:
 
     def _recorded_tools(self) -> list[Tool]:
         """All tools of the run as it stands, those among them that are not offered."""
-        return [self._recorded_tool(spec) for spec in self._recording.specs(self._toolbox or self._offered)]
+        key = self._toolbox or self._offered
+        if key not in self._made:
+            self._made[key] = [self._recorded_tool(spec) for spec in self._recording.specs(key)]
+        return self._made[key]
 
     def _recorded_tool(self, spec: ToolSpec) -> RecordedTool:
         if spec.name not in self._kinds:
@@ -378,6 +436,12 @@ class _Performance:
                 context = dataclasses.replace(context, system=recording.system(fact.system))
             if fact.tools is not None or fact.toolbox is not None:
                 context = dataclasses.replace(context, tools=self._recorded_tools())
+        position = self._conductor.position
+        steering, follow_up = (recording.queue_mode(lane, position) for lane in ("steering", "follow_up"))
+        if (config.steering_mode, config.follow_up_mode) != (steering, follow_up):
+            config = dataclasses.replace(config, steering_mode=steering, follow_up_mode=follow_up)
+        if config.retry.attempts != (attempts := recording.retries(position)):
+            config = dataclasses.replace(config, retry=replace(config.retry, attempts=attempts))
         self._current = Settings(config, context)
         return self._current
 
@@ -485,6 +549,8 @@ class _Performance:
         """Everything waits: let in what came at such a moment, or see that this is the end of it."""
         conductor, following = self._conductor, self._conductor.next
         if self._let_in(waiting=True):
+            while (also := conductor.next) is not None and also.seq in self._guesses.flips:
+                self._input(also)  # they came in one moment
             return True
         if isinstance(following, ToolExecEnd) and conductor.allowed < following.seq:
             conductor.allow(self._last_end(following))  # calls that end because the run does
@@ -527,22 +593,3 @@ def _shows_a_cut(fact: Fact) -> bool:
             return fact.cause == "abort" or fact.message.stop_reason == "interrupted"
         case _:
             return False
-
-
-def _mode(recording: Recording, lane: str) -> Literal["all", "one"]:
-    """Whether queued messages were delivered together or one by one."""
-    waiting = 0
-    for fact in recording.facts:
-        if isinstance(fact, QueueChanged) and fact.lane == lane:
-            waiting += len(fact.ids) if fact.action == "queued" else -len(fact.ids)
-            if fact.action == "taken" and waiting > 0:
-                return "one"
-    return "all"
-
-
-def _step_limit(recording: Recording) -> str:
-    """The words in which a run without turns left said so."""
-    for fact in recording.facts:
-        if isinstance(fact, MessageEnd) and fact.cause == "step_limit" and fact.message is not None:
-            return fact.message.text
-    return ""

@@ -5,9 +5,13 @@ What each of them said is told by the fact that comes next.
 Read with: ``conductor.py``, ``replay.py``, ``unspool.kernel.hooks``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from unspool.kernel.codec import transcript_entry
+from unspool.kernel.errors import ModelError
 from unspool.kernel.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -18,6 +22,7 @@ from unspool.kernel.events import (
     MessageEnd,
     ModelResponse,
     QueueChanged,
+    RetryEvent,
     Stored,
     ToolExecDispatch,
     ToolExecEnd,
@@ -25,6 +30,7 @@ from unspool.kernel.events import (
 from unspool.kernel.hooks import (
     ApprovalInfo,
     Hooks,
+    MaybeAwaitable,
     ModelCallInfo,
     StopInfo,
     StopVerdict,
@@ -42,10 +48,12 @@ from unspool.kernel.ports import (
     Projection,
 )
 from unspool.kernel.state import AgentState
+from unspool.kernel.transcript import Transcript
 
 from .conductor import Conductor
-from .rebuild import RecordedRequest
 from .recording import Recording, consecutive, is_input
+
+T = TypeVar("T")
 
 
 class HostError(Exception):
@@ -145,50 +153,77 @@ class _Host:
         position = self._conductor.position
         return [fact for fact, _ in zip(self._recording.after(position), range(64), strict=False)]
 
-    async def _answer(self, hook: str) -> None:
-        """Wait for what came while the hook was asked; raise what it raised, where that comes next."""
-        await self._conductor.settle()
+    def _check(self, hook: str) -> None:
+        """Raise what a hook raised, where that comes next."""
         following = self._conductor.next
         if isinstance(following, ErrorEvent) and following.message.startswith(f"hook: {hook} raised"):
             raise HostError(following.details.get("reason", ""))
 
-    async def _watch(self, hook: str) -> None:
+    def _asked(self, hook: str, answer: Callable[[], T], *effects: type[Fact]) -> T | Awaitable[T]:
+        """What a hook said, once everything is there that came while it was asked.
+
+        In a run that was cut short already only a plain function still has ``effects``: it answers at once.
+        """
+        if self._was_cut and isinstance(self._conductor.next, (*effects, ErrorEvent)):
+            self._check(hook)
+            return answer()
+        return self._later(hook, answer)
+
+    async def _later(self, hook: str, answer: Callable[[], T]) -> T:
+        await self._conductor.settle()
+        self._check(hook)
+        return answer()
+
+    @property
+    def _was_cut(self) -> bool:
+        cut = self._conductor.cut
+        return cut is not None and cut.seq == self._conductor.position
+
+    def _watch(self, hook: str) -> Awaitable[None] | None:
         """The same for a hook that gives no answer: it waits for nothing, unless it is to raise."""
         following = next((fact for fact in self._rest() if not is_input(fact)), None)
         if isinstance(following, ErrorEvent) and following.message.startswith(f"hook: {hook} raised"):
-            await self._answer(hook)
+            return self._asked(hook, _nothing)
+        if self._was_cut and isinstance(following, ErrorEvent | RetryEvent):
+            return None
+        return _at_once()
 
-    async def before_turn(self, info: TurnInfo) -> list[AgentMessage]:
-        await self._answer("before_turn")
+    def before_turn(self, info: TurnInfo) -> MaybeAwaitable[list[AgentMessage]]:
+        return self._asked("before_turn", self._reminders, MessageEnd)
+
+    def _reminders(self) -> list[AgentMessage]:
         given = consecutive(self._rest(), MessageEnd, ("before_turn",))
         return [message for fact in given if (message := _message_of(fact)) is not None]
 
-    async def after_turn(self, info: TurnInfo) -> None:
-        await self._watch("after_turn")
+    def after_turn(self, info: TurnInfo) -> MaybeAwaitable[None]:
+        return self._watch("after_turn")
 
-    async def after_model_call(self, info: Any) -> None:
-        await self._watch("after_model_call")
+    def after_model_call(self, info: Any) -> MaybeAwaitable[None]:
+        return self._watch("after_model_call")
 
-    async def before_model_call(self, info: ModelCallInfo) -> CallOptions | Message | None:
-        await self._answer("before_model_call")
-        following = self._conductor.next
-        if isinstance(following, ContextProjected):
-            options = self._recording.options(following.options)
-            return options if options != info.request.options else None
-        if isinstance(following, MessageEnd) and following.message is not None:
-            return following.message
-        return None
+    def before_model_call(self, info: ModelCallInfo) -> MaybeAwaitable[CallOptions | Message | None]:
+        def answer() -> CallOptions | Message | None:
+            following = self._conductor.next
+            if isinstance(following, ContextProjected):
+                options = self._recording.options(following.options)
+                return options if options != info.request.options else None
+            if isinstance(following, MessageEnd) and _is_a_reply(following):
+                return following.message
+            return None
 
-    async def before_request(self, messages: Sequence[Message]) -> Sequence[Message]:
-        await self._answer("before_request")
-        following, state = self._conductor.next, self._state()
-        if not isinstance(following, ContextProjected):
-            return messages
-        given = {message.id: message for message in messages if message.id}
-        found = [
-            given.get(each) if isinstance(each, str) else each.message for each in view_of(following, state)
-        ]
-        return [message for message in found if message is not None]
+        return self._asked("before_model_call", answer, ContextProjected, MessageEnd)
+
+    def before_request(self, messages: Sequence[Message]) -> MaybeAwaitable[Sequence[Message]]:
+        def answer() -> Sequence[Message]:
+            following, state = self._conductor.next, self._state()
+            if not isinstance(following, ContextProjected):
+                return messages
+            given = {message.id: message for message in messages if message.id}
+            view = view_of(following, state)
+            found = [given.get(each) if isinstance(each, str) else each.message for each in view]
+            return [message for message in found if message is not None]
+
+        return self._asked("before_request", answer, ContextProjected)
 
     async def gate(self, use: ToolUse) -> Verdict:
         await self._conductor.settle()
@@ -201,10 +236,11 @@ class _Host:
             case _:
                 return Verdict.allow()
 
-    async def approve(self, info: ApprovalInfo) -> Mapping[str, Verdict] | None:
-        await self._answer("approve")
-        decided = consecutive(self._rest(), ApprovalDecided)
-        return verdicts_of(decided) or None
+    def approve(self, info: ApprovalInfo) -> MaybeAwaitable[Mapping[str, Verdict] | None]:
+        def answer() -> Mapping[str, Verdict] | None:
+            return verdicts_of(consecutive(self._rest(), ApprovalDecided)) or None
+
+        return self._asked("approve", answer, ApprovalDecided)
 
     def stop_after_tool(self, end: ToolExecEnd) -> bool:
         following = self._conductor.next
@@ -222,8 +258,10 @@ class _Host:
             return _message_of(following)
         return None
 
-    async def stop_guard(self, info: StopInfo) -> StopVerdict:
-        await self._answer("stop_guard")
+    def stop_guard(self, info: StopInfo) -> MaybeAwaitable[StopVerdict]:
+        return self._asked("stop_guard", self._verdict, MessageEnd)
+
+    def _verdict(self) -> StopVerdict:
         following = self._conductor.next
         if isinstance(following, ErrorEvent) and following.kind == "stop_guard":
             return StopVerdict("fail", following.message)
@@ -232,9 +270,21 @@ class _Host:
         return StopVerdict("stop")
 
     async def before_stop(self, info: StopInfo) -> None:
-        await self._answer("before_stop")
+        await self._later("before_stop", _nothing)
         if isinstance(self._conductor.next, ContextCompacted):
             await self._conductor.forever()  # an abort cuts it short, and the reply
+
+
+def _nothing() -> None:
+    """There is no answer."""
+
+
+async def _at_once() -> None:
+    """Nothing is waited for."""
+
+
+def _is_a_reply(fact: MessageEnd) -> bool:
+    return fact.message is not None and fact.message.role == "assistant" and not fact.cause
 
 
 def view_of(fact: ContextProjected, state: AgentState) -> list[str | Stored]:
@@ -260,19 +310,19 @@ def _message_of(fact: MessageEnd) -> AgentMessage | None:
 
 def stored_message(stored: Stored) -> AgentMessage | None:
     """A stored message as a host would give it."""
-    if stored.app is not None:
-        message: AgentMessage = stored.app.value
-        return message
-    return stored.message
+    message: AgentMessage | None = transcript_entry(stored.message, stored.app)
+    return message
 
 
 class RecordedContext:
     """A context manager that shows the model what it was shown, and makes smaller what was made smaller."""
 
-    def __init__(self, conductor: Conductor, calls: Mapping[int, RecordedRequest], state: Any) -> None:
+    def __init__(self, conductor: Conductor, state: Callable[[], AgentState]) -> None:
         self._conductor = conductor
-        self._calls = calls
         self._state = state
+        self._whole: tuple[int, Transcript[str]] = (0, Transcript())  # a projection that showed everything
+        self._known: Transcript[str] = Transcript()
+        self._messages: dict[str, AgentMessage] = {}
 
     async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
         """The recorded view."""
@@ -283,17 +333,35 @@ class RecordedContext:
             raise HostError(following.message.partition("is sent: ")[2])
         if not isinstance(following, ContextProjected):
             return Projection(messages=view)
-        state: AgentState = self._state()
-        base = state.projection
-        kept = base.view.since(0)[: following.keep] if base is not None and base.seq == following.base else []
-        by_id = dict(zip(state.ids, state.messages, strict=True)) if kept or following.append else {}
-        references = [*kept, *following.append]
-        if [
-            each for each in references if isinstance(each, str)
-        ] == references and references == state.ids.since(0):
+        state = self._state()
+        if self._shows_all(following, state):
             return Projection(messages=view, tokens=following.tokens)
-        messages = [by_id.get(each) if isinstance(each, str) else stored_message(each) for each in references]
+        known = self._by_id(state)
+        references = view_of(following, state)
+        messages = [known.get(each) if isinstance(each, str) else stored_message(each) for each in references]
         return Projection(messages=[each for each in messages if each is not None], tokens=following.tokens)
+
+    def _shows_all(self, fact: ContextProjected, state: AgentState) -> bool:
+        """Whether a projection shows the whole conversation; costs what is new in it."""
+        seq, shown = self._whole
+        ids, kept = state.ids, 0
+        if seq and fact.base == seq and fact.keep == len(shown) and ids.extends(shown):
+            kept = len(shown)
+        elif fact.keep:
+            kept = fact.keep if view_of(fact, state)[: fact.keep] == ids.since(0)[: fact.keep] else -1
+        if kept < 0 or len(ids) - kept != len(fact.append) or ids.since(kept) != list(fact.append):
+            return False
+        self._whole = (fact.seq, ids)
+        return True
+
+    def _by_id(self, state: AgentState) -> Mapping[str, AgentMessage]:
+        """All messages so far by id, those among them that a rewrite has replaced."""
+        if not state.ids.extends(self._known):
+            self._known = Transcript()
+        start = len(self._known)
+        self._messages.update(zip(state.ids.since(start), state.messages.since(start), strict=True))
+        self._known = state.ids
+        return self._messages
 
     async def compact(
         self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
@@ -321,8 +389,20 @@ class RecordedContext:
     async def _call(self, call_model: CallModel) -> None:
         """Make the calls that a strategy made."""
         while isinstance(following := self._conductor.next, ContextProjected) and following.purpose:
-            recorded = self._calls[following.seq]
-            await call_model(recorded.request, following.purpose)
+            request = self._conductor.recording.asides[following.seq].request
+            try:
+                await call_model(replace(request, messages=self._sent(following)), following.purpose)
+            except ModelError:
+                continue  # what the strategy made of it comes next
+
+    def _sent(self, fact: ContextProjected) -> list[Message]:
+        """The messages of a strategy's call; those of the conversation are the very same."""
+        state = self._state()
+        known = self._by_id(state)
+        messages = [
+            known.get(each) if isinstance(each, str) else each.message for each in view_of(fact, state)
+        ]
+        return [message for message in messages if isinstance(message, Message)]
 
     def sync(self, view: Sequence[AgentMessage], /) -> None:
         """Nothing to remember."""

@@ -3,6 +3,7 @@
 Read with: ``conductor.py``, ``replay.py``, ``replay_host.py``.
 """
 
+import dataclasses
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -10,8 +11,9 @@ from typing import Any, TypeGuard
 import anyio
 import msgspec
 
-from unspool.kernel.errors import ModelError
+from unspool.kernel.errors import ContextOverflowError, ModelError
 from unspool.kernel.events import (
+    ContextCompacting,
     ContextProjected,
     ErrorEvent,
     Fact,
@@ -21,11 +23,13 @@ from unspool.kernel.events import (
     ToolExecEnd,
     TurnEnd,
 )
+from unspool.kernel.hooks import Hooks
 from unspool.kernel.messages import Message, Text
 from unspool.kernel.ports import (
     JSON,
     BlockEvent,
     ChatModel,
+    ContextManager,
     ModelRequest,
     Refused,
     StreamEnd,
@@ -54,6 +58,10 @@ class RecordedError(ModelError):
 
     def __str__(self) -> str:
         return self.text
+
+
+class RecordedOverflow(RecordedError, ContextOverflowError):
+    """The one that a context manager is asked to mend."""
 
 
 class RecordedModel:
@@ -105,18 +113,25 @@ class RecordedModel:
 
     def _error(self, response: ModelResponse) -> RecordedError:
         """What the call failed with, as the facts after it tell."""
-        kind = response.error_kind
+        kind = text = response.error_kind
+        if response.purpose != "reply":
+            return RecordedError(kind, kind, {})
+        error = RecordedOverflow if kind == "context_overflow" else RecordedError
         for fact in self._conductor.recording.rest_of_run(response.seq, response.run_id):
             match fact:
+                case ContextCompacting():
+                    text = fact.plan
                 case RetryEvent():
-                    return RecordedError(fact.error_kind, fact.message, {}, fact.delay_s)
+                    return error(fact.error_kind, fact.message, {}, fact.delay_s)
                 case ErrorEvent() if fact.fatal and fact.kind == kind:
-                    return RecordedError(fact.kind, fact.message, fact.details)
-                case TurnEnd() | ContextProjected():
+                    return error(fact.kind, fact.message, fact.details)
+                case TurnEnd():
+                    break
+                case ContextProjected() if not fact.purpose:
                     break
                 case _:
                     continue
-        return RecordedError(response.error_kind, response.error_kind, {})
+        return error(kind, text, {})
 
 
 def _end_of(response: ModelResponse, reply: Message) -> StreamEnd:
@@ -263,7 +278,9 @@ class _Substituted:
         self._conductor = conductor
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._tool, name)
+        found = getattr(self._tool, name)
+        looks = name in ("validate", "preview") and found is not None
+        return self._conductor.watched(found) if looks else found
 
     @property
     def spec(self) -> ToolSpec:
@@ -274,39 +291,63 @@ class _Substituted:
 
 
 class LiveTool(_Substituted):
-    """A tool that really runs; it takes the time that it takes."""
+    """A tool that really runs; it takes the time that it takes, and then waits for its recorded moment."""
 
     async def execute(self, args: JSON, ctx: ToolContext, /) -> object:
-        self._conductor.busy += 1
+        conductor = self._conductor
         try:
-            return await self._tool.execute(args, ctx)
+            return await conductor.watched(self._tool.execute)(args, ctx)
         finally:
-            self._conductor.busy -= 1
-            self._conductor.tick()
+            point = conductor.recording.release_point(ctx.call_id)
+            if point is not None:
+                await conductor.let_go(point)
+
+
+def live_hooks(hooks: Hooks, conductor: Conductor, *, tools: bool) -> Hooks:
+    """A host's hooks, which may take their time. Middlewares are around live ``tools`` only: a recorded
+    outcome is what they made of it."""
+    names = [field.name for field in dataclasses.fields(hooks) if field.name != "middlewares"]
+    found = {name: getattr(hooks, name) for name in names}
+    watched: dict[str, Any] = {name: hook and conductor.watched(hook) for name, hook in found.items()}
+    return dataclasses.replace(hooks, **watched, middlewares=hooks.middlewares if tools else ())
+
+
+class LiveContext:
+    """A host's context manager, which may take its time."""
+
+    def __init__(self, manager: ContextManager, conductor: Conductor) -> None:
+        self._manager = manager
+        self.project = conductor.watched(manager.project)
+        self.compact = conductor.watched(manager.compact)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
 
 
 class LiveModel:
-    """A model that is really asked."""
+    """A model that is really asked, in the name of the recorded one."""
 
-    def __init__(self, model: ChatModel, conductor: Conductor) -> None:
+    def __init__(self, model: ChatModel, conductor: Conductor, name: str) -> None:
         self._model = model
         self._conductor = conductor
+        self._name = name
 
     @property
     def name(self) -> str:
-        return self._model.name
+        return self._name
 
     @property
     def supports_tools(self) -> bool:
         return self._model.supports_tools
 
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
-        self._conductor.busy += 1
-        stream = self._model.stream(request)
+        conductor, stream = self._conductor, self._model.stream(request)
         try:
-            async for event in stream:
-                self._conductor.tick()
+            while True:
+                try:
+                    event = await conductor.watched(stream.__anext__)()
+                except StopAsyncIteration:
+                    return
                 yield event
         finally:
-            self._conductor.busy -= 1
             await stream.aclose()

@@ -13,6 +13,8 @@ from unspool.kernel.limits import Limits
 from unspool.kernel.ports import CallOptions, SystemBlock, ToolSpec
 from unspool.kernel.state import AgentState
 
+from .values import from_blob
+
 T = TypeVar("T")
 
 
@@ -51,7 +53,7 @@ def _value(state: AgentState, key: str, kind: type[T], default: T) -> T:
     if key not in state.blobs:
         raise LogError("log: a setting is not in it", kind="missing_blob", **details)
     try:
-        return msgspec.convert(state.blobs[key], kind)
+        return from_blob(state.blobs[key], kind)
     except msgspec.ValidationError as error:
         reason = str(error)
         raise LogError("log: damaged setting", kind="undecodable", **details, reason=reason) from error

@@ -8,7 +8,7 @@ Read with: ``jsonl.py`` and ``sqlite.py`` (who keep them), ``unspool.kernel.stat
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -81,6 +81,8 @@ def make_snapshot(state: AgentState, hashed: bytes, codec: Codec) -> bytes:
         if (queue := getattr(state, name)) is not None
     }
     projection = state.projection
+    if projection is not None:
+        kinds.update(_kinds_of(projection.view))
     plain = {
         **{name: getattr(state, name) for name in AgentState.__struct_fields__},
         **queues,
@@ -94,6 +96,13 @@ def make_snapshot(state: AgentState, hashed: bytes, codec: Codec) -> bytes:
     return msgspec.msgpack.encode(
         _Snapshot(_SHAPE, state.seq, hashed.decode(), sorted(kinds), digest_of(body), body)
     )
+
+
+def _kinds_of(view: Iterable[str | Stored]) -> Iterator[str]:
+    """The kinds of application messages that are in a view alone, where their class is known here."""
+    for each in view:
+        if isinstance(each, Stored) and each.app is not None and not isinstance(each.app.value, OpaqueMessage):
+            yield each.app.kind
 
 
 def _stored(message: AgentMessage, codec: Codec, kinds: set[str]) -> Stored:

@@ -21,13 +21,14 @@ from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, Signal
 from unspool.kernel.state import AgentState
 
-from .blobs import attach, detach, has_references, is_to_detach
+from .blobs import attach, detach, is_to_detach
+from .decoding import NumberOf, Once, number_of
 from .durability import Durability, Syncer
 from .head import Head
 from .header import Header, read_header
 from .lease import take_lease
 from .loading import decode_line
-from .record import LINE_END, body_of, hash_of_record, peek, prev_of, seal_line
+from .record import LINE_END, body_of, hash_of_record, prev_of, seal_line
 from .redaction import Redaction
 from .sessions import no_session
 from .snapshots import make_snapshot, state_after
@@ -64,8 +65,9 @@ class Rows:
     ``seq`` and ``hash`` are those of the last record given.
     """
 
-    def __init__(self, database: Database, name: str) -> None:
+    def __init__(self, database: Database, name: str, number: NumberOf = number_of) -> None:
         self._database = database
+        self._number = number
         self.row, self.header, self.header_hash = find_session(database, name)
         self.seq = 0
         self.hash = b""
@@ -108,7 +110,7 @@ class Rows:
         hashed = hash_of_record(line)
         if hashed is None:
             raise self._fault("log: damaged record", seq, kind="changed", reason="its checksum does not fit")
-        if seq != self.seq + 1 or peek(line).seq != seq:
+        if seq != self.seq + 1 or self._number(line) != seq:
             raise self._fault("log: facts are missing or doubled", seq, kind="order", expected=self.seq + 1)
         if prev_of(line) != self.hash:
             raise self._fault("log: a record before this one was replaced", seq, kind="chain")
@@ -350,9 +352,10 @@ class SqliteLog:
         return state_after(found[0][0] if found else None, lambda: self._states(known), known, self.path)
 
     def _states(self, codec: Codec) -> Iterator[tuple[int, bytes, Callable[[], Fact]]]:
-        rows, database = Rows(self._database, self.session), self._database
+        once, database = Once(codec), self._database
+        rows = Rows(database, self.session, once.number_of)
         for seq, line in rows.available():
-            yield seq, rows.hash, partial(decode_line, line, database.get_blob, codec, seq, self.path)
+            yield seq, rows.hash, partial(decode_line, line, database.get_blob, once, seq, self.path)
         rows.check_head()
 
     def snapshot(self) -> None:
@@ -384,13 +387,14 @@ class SqliteLog:
 
     async def tail(self, start: int = 0) -> AsyncGenerator[Fact, None]:
         """Like ``read``, then waiting for more until this log or the generator is closed."""
-        rows, waiter = Rows(self._database, self.session), self._tails.join()
+        once = Once(self._codec)
+        rows, waiter = Rows(self._database, self.session, once.number_of), self._tails.join()
         try:
             while True:
                 closed = self._closed
                 for seq, line in rows.available():
                     if seq > start:
-                        yield decode_line(line, self._database.get_blob, self._codec, seq, self.path)
+                        yield decode_line(line, self._database.get_blob, once, seq, self.path)
                 if closed:
                     return
                 await waiter.wait()
@@ -479,10 +483,11 @@ def facts_of_rows(database: Database, name: str, codec: Codec, start: int = 0) -
     Raises:
         LogError: there is no such session, or it is damaged.
     """
-    rows = Rows(database, name)
+    once = Once(codec)
+    rows = Rows(database, name, once.number_of)
     for seq, line in rows.available():
         if seq > start:
-            yield decode_line(line, database.get_blob, codec, seq, database.path)
+            yield decode_line(line, database.get_blob, once, seq, database.path)
     rows.check_head()
 
 
@@ -492,8 +497,9 @@ def records_of_rows(database: Database, name: str, codec: Codec) -> Iterator[Rec
     Raises:
         LogError: there is no such session, or it is damaged.
     """
-    rows = Rows(database, name)
+    once = Once(codec)
+    rows = Rows(database, name, once.number_of)
     for seq, line in rows.available():
-        fact = decode_line(line, database.get_blob, codec, seq, database.path)
+        fact = decode_line(line, database.get_blob, once, seq, database.path)
         yield Record(fact, attach(body_of(line), database.get_blob))
     rows.check_head()

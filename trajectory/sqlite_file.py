@@ -8,11 +8,13 @@ append.
 Read with: ``sqlite.py``, ``sqlite_sessions.py``.
 """
 
+import errno
 import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final
 
 from unspool.kernel.errors import LogError
@@ -71,6 +73,8 @@ def seq_of(key: int) -> int:
 class Database:
     """A connection to a file of sessions, made if missing; used from any thread, one at a time.
 
+    A file that may not be written, an archive for instance, can be read all the same.
+
     Raises:
         LogError: the file cannot be opened, is no such file, in another format, or damaged.
     """
@@ -85,8 +89,10 @@ class Database:
         try:
             with _OPENING:
                 self._identity = (0, 0) if self.in_memory else _made(self.path)
+                self._read_only = not self.in_memory and _is_read_only(self.path)
                 self._connection = sqlite3.connect(
-                    self.path,
+                    f"{Path(self.path).absolute().as_uri()}?immutable=1" if self._read_only else self.path,
+                    uri=self._read_only,
                     isolation_level=None,
                     check_same_thread=False,
                     timeout=_BUSY_S,
@@ -103,11 +109,12 @@ class Database:
 
     def _prepare(self) -> None:
         try:
-            for pragma in _PRAGMAS:
+            for pragma in () if self._read_only else _PRAGMAS:
                 self.rows(pragma)
+            empty = not self._schema()  # first: whoever makes it meanwhile marks it in the same transaction
             ((application,),) = self.rows("PRAGMA application_id")
             ((version,),) = self.rows("PRAGMA user_version")
-            if not application and not version and not self._schema():
+            if not application and not version and empty:
                 self._create()
                 return
         except LogError as error:
@@ -262,6 +269,20 @@ def _made(path: str) -> tuple[int, int]:
         with suppress(FileExistsError):  # another process was faster
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     return _identity(os.stat(path))
+
+
+def _is_read_only(path: str) -> bool:
+    """Whether a file can be read and no more. SQLite itself would want to write beside it.
+
+    Raises:
+        PermissionError: it was not closed, and what it has beside it would have to be written back first.
+    """
+    if os.access(path, os.W_OK) and os.access(os.path.dirname(path) or ".", os.W_OK):
+        return False
+    wal = f"{path}-wal"
+    if os.path.exists(wal) and os.path.getsize(wal):
+        raise PermissionError(errno.EACCES, "not closed by its last writer, and not writable")
+    return True
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

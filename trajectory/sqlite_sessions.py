@@ -15,6 +15,7 @@ from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
 
+from .decoding import Once
 from .durability import BUFFERED, Durability
 from .head import Head
 from .header import Header, Parent, make_header, seal_header
@@ -184,11 +185,12 @@ class SqliteSessions:
         self, session: str, start: int = 0, *, poll_s: float = 0.1
     ) -> AsyncGenerator[Fact, None]:
         """See ``Sessions.follow``."""
-        rows = Rows(self._database, session)
+        once = Once(self._codec)
+        rows = Rows(self._database, session, once.number_of)
         while True:
             for seq, line in rows.available():
                 if seq > start:
-                    yield decode_line(line, self._database.get_blob, self._codec, seq, self.path)
+                    yield decode_line(line, self._database.get_blob, once, seq, self.path)
             await anyio.sleep(poll_s)
 
     def fork(self, session: str, at: int | None = None, *, to: str = "") -> str:

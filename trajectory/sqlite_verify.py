@@ -57,7 +57,7 @@ class _Scan:
         self._reached = head is None or head.seq == 0
         self._damage: list[Damage] = []
         self._contents = Contents(database.get_blob, codec)
-        self._inspector = Inspector()
+        self._inspector = Inspector(self._contents.number_of)
 
     def facts(self) -> Iterator[Fact]:
         """Look at everything; gives the facts that are whole."""

@@ -1,6 +1,6 @@
 """Contents that a log stores by hash, as the values they were.
 
-Read with: ``rebuild.py``, ``recording.py``.
+Read with: ``rebuild.py``, ``recording.py``, ``settings.py``.
 """
 
 from typing import Any, TypeVar

@@ -19,6 +19,7 @@ from unspool.kernel.events import Fact, UnknownFact
 
 from .blobs import attach
 from .damage import Damage, DamageKind, Found, Inspector, Place, records_in
+from .decoding import Once
 from .head import Head
 from .header import MAGIC, Header, read_header
 from .jsonl_reading import blobs_of, inherited
@@ -58,15 +59,16 @@ class Contents:
 
     def __init__(self, get: Callable[[str], bytes], codec: Codec) -> None:
         self._get = get
-        self._codec = codec
+        self._once = Once(codec)
+        self.number_of = self._once.number_of
         self.damage: list[Damage] = []
 
     def fact(self, found: Found, place: Place) -> Fact | None:
         """The fact of a record; None where it is damaged."""
         try:
             whole = attach(found.line, self._get)
-            fact = self._codec.decode(whole)
-            return self._codec.decode(body_of(whole)) if type(fact) is UnknownFact else fact
+            fact = self._once.decode(whole)
+            return self._once.decode(body_of(whole)) if type(fact) is UnknownFact else fact
         except (CodecError, RecursionError) as error:
             self._note("undecodable", str(error), found, place)
         except LogError as error:
@@ -142,7 +144,7 @@ class _Scan:
         self._damage: list[Damage] = []
         self._codec = codec
         self._contents = Contents(blobs_of(path).get, codec)
-        self._inspector = Inspector()
+        self._inspector = Inspector(self._contents.number_of)
 
     def facts(self) -> Iterator[Fact]:
         """Look at everything; gives the facts that are whole, in the order of storage."""

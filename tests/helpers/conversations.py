@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from unspool.kernel import (
     Agent,
     AgentBusyError,
     CallOptions,
+    Codec,
     ContinueError,
     Event,
     Fact,
@@ -205,14 +208,20 @@ class Conversation:
     async def interfere(self, deed: Deed) -> None:
         """Do something within a run, at its n-th event or so many seconds after its start."""
         agent, n = self.agent, deed.n
-        act: dict[str, Callable[[], Any]] = {
-            "abort_in": lambda: agent.abort(marker=n % 2 == 0, reason="enough", keep=n % 3 == 0),
-            "steer_in": lambda: (agent.steer(f"now {n}"), agent.follow_up(f"later {n}")),
-            "clear_in": lambda: (agent.steer(f"no {n}"), agent.clear_queue()),
-            "configure_in": lambda: self.configure(
-                Deed(("model", "system", "tools", "options", "limits")[n % 5], n)
-            ),
-        }
+
+        def act() -> None:
+            match deed.what:
+                case "abort_in":
+                    agent.abort(marker=n % 2 == 0, reason="enough", keep=n % 3 == 0)
+                case "steer_in":
+                    agent.steer(f"now {n}")
+                    agent.follow_up(f"later {n}")
+                case "clear_in":
+                    agent.steer(f"no {n}")
+                    agent.clear_queue()
+                case _:
+                    self.configure(Deed(("model", "system", "tools", "options", "limits")[n % 5], n))
+
         self.script(n)
         if deed.what == "leave_in":
             left = n
@@ -224,10 +233,10 @@ class Conversation:
             return
         self.heard = 0
         if n % 2:
-            cancel = self.clock.call_later(n % 4, act[deed.what])
+            cancel = self.clock.call_later(n % 4, act)
         else:
-            self.acts = [(n, act[deed.what])]
-            cancel = lambda: self.acts.clear()
+            self.acts = [(n, act)]
+            cancel = self.acts.clear
         try:
             await agent.run(f"prompt with {deed.what}")
         finally:
@@ -261,10 +270,13 @@ class Conversation:
 
     def annotate(self, deed: Deed) -> None:
         """Somebody else notes something while the agent is idle; it goes on in another process."""
-        log = self.log
-        seq = len(log.facts) + 1
-        log.append(SessionChanged(seq=seq, time=self.clock.time(), title=f"title {deed.n}"))
-        self.agent = self.begin(log.facts)
+        seq, now = len(self.log.facts) + 1, self.clock.time()
+        if deed.what == "title":
+            self.log.append(SessionChanged(seq=seq, time=now, title=f"title {deed.n}"))
+        else:  # by a later version
+            raw = msgspec.json.encode({"type": "later", "seq": seq, "time": now, "n": deed.n})
+            self.log.append(Codec().decode(raw))
+        self.agent = self.begin(self.log.facts)
 
     def cut(self, deed: Deed) -> None:
         """The process dies, and another goes on; or the session is forked at some fact."""

@@ -204,7 +204,7 @@ class Summaries(Newest):
 # --- an application's messages ---------------------------------------------------------------------
 
 
-class Reading(msgspec.Struct, BaseMessage, frozen=True):  # type: ignore[misc]  # both are fine with that
+class Reading(msgspec.Struct, BaseMessage, frozen=True):
     """What a sensor said."""
 
     celsius: float
@@ -319,10 +319,6 @@ def turns() -> Host:
 
     script = [[call("c1", "look", place="hall")], "yes", "quite", [call("c2", "edit", path="x")], "sure"]
     return Host([*script, *["yes"] * 5], {"tools": TOOLS, "hooks": hooks}, act)
-
-
-class City(msgspec.Struct):
-    """Only its name is used."""
 
 
 def typed() -> Host:

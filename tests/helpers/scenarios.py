@@ -350,6 +350,7 @@ class Played:
     events: list[Event]
     state: AgentState
     drained: bool
+    requests: list[ModelRequest]
 
 
 async def play(scenario: Scenario) -> Played:
@@ -415,7 +416,7 @@ async def play(scenario: Scenario) -> Played:
     rebuilt = [request for request in requests(watch.log.facts) if request.response is not None]
     assert [request.request for request in rebuilt] == model.requests and all(r.exact for r in rebuilt)
     check_nothing_lost(run.state, inbox, outside.sent)
-    return Played(watch.log.facts, events, run.state, drained)
+    return Played(watch.log.facts, events, run.state, drained, model.requests)
 
 
 class Outside:
