@@ -9,7 +9,6 @@ Read with: ``record.py``, ``unspool.kernel.ports`` (``BlobStore``).
 """
 
 import contextlib
-import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -20,6 +19,8 @@ import msgspec
 
 from unspool.kernel.errors import LogError
 
+from .files import PART, write_whole
+
 THRESHOLD: Final = 16_384  # bytes of a string, as JSON, that is stored apart
 _OPEN: Final = b'{"$blob'
 _DOLLAR: Final = ord("$")  # one byte is looked for much faster than several
@@ -28,7 +29,6 @@ _REFERENCE: Final = re.compile(rb'\{"\$blob(_*)":(?:"([0-9a-f]{64})","bytes":(\d
 _COLON: Final = re.compile(rb"\s*:")
 _encode = msgspec.json.Encoder().encode
 _decode_text = msgspec.json.Decoder(str).decode
-_numbers = itertools.count()  # of temporary files, for all threads of the process
 
 
 def digest_of(data: bytes) -> str:
@@ -160,17 +160,9 @@ class FolderBlobs:
         return digest
 
     def _write(self, path: str, data: bytes) -> None:
-        temporary = f"{path}.{os.getpid()}-{next(_numbers)}.part"
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-            try:
-                with os.fdopen(fd, "wb") as file:
-                    file.write(data)
-                os.replace(temporary, path)
-            except BaseException:
-                os.unlink(temporary)
-                raise
+            write_whole(path, data)
         except OSError as error:
             raise LogError("log: a blob cannot be written", path=path, reason=error.strerror) from error
 
@@ -216,7 +208,7 @@ class FolderBlobs:
             return
         for folder, _, names in os.walk(self.folder):
             for name in names:
-                if name.endswith(".part"):
+                if name.endswith(PART):
                     with contextlib.suppress(OSError):
                         os.unlink(os.path.join(folder, name))
 

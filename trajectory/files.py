@@ -1,12 +1,14 @@
-"""Small files that are there whole or not at all.
+"""Files that are there whole or not at all.
 
-Read with: ``snapshots.py``.
+Read with: ``blobs.py``, ``jsonl.py`` (snapshots).
 """
 
+import itertools
 import os
-from uuid import uuid4
+from typing import Final
 
-from unspool.kernel.errors import LogError
+PART: Final = ".part"  # how the names of files end that are not whole yet
+_numbers = itertools.count()
 
 
 def read_file(path: str) -> bytes | None:
@@ -22,17 +24,14 @@ def write_whole(path: str, data: bytes) -> None:
     """Put ``data`` in the place of a file, in one step: written under a name of its own, then renamed.
 
     Raises:
-        LogError: it cannot be written.
+        OSError: it cannot be written; nothing has changed.
     """
-    temporary = f"{path}.{uuid4().hex}.part"
+    temporary = f"{path}.{os.getpid()}-{next(_numbers)}{PART}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise LogError("log: cannot be written", path=path, reason=error.strerror) from error
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

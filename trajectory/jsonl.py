@@ -16,16 +16,14 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from functools import partial
 from threading import Lock
-from types import TracebackType
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Unpack
 
 from unspool.kernel.codec import Codec, Record
-from unspool.kernel.errors import CodecError, LogError
-from unspool.kernel.events import Fact, Signal
-from unspool.kernel.state import AgentState
+from unspool.kernel.errors import LogError
+from unspool.kernel.events import Fact
 
-from .blobs import detach, is_to_detach, sync_path
-from .durability import BUFFERED, Durability, Syncer, forgetful
+from .blobs import sync_path
+from .durability import BUFFERED, Durability, forgetful
 from .files import read_file, write_whole
 from .head import Head
 from .header import About, make_header, seal_header
@@ -33,18 +31,14 @@ from .jsonl_reading import LogReader, blobs_of, snapshot_path
 from .lease import take_lease
 from .lines import LogPath
 from .loading import fact_of, facts_of, iter_records, read, reader_of
-from .record import LINE_END, seal_line
-from .redaction import Redaction
-from .snapshots import make_snapshot, state_after
-from .strict import SIGNALS, encode
-from .tails import Tails
+from .stored_log import StoredLog
 
 _FLAGS: Final = (
     os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )
 
 
-class JsonlLog:
+class JsonlLog(StoredLog):
     """An ``EventLog`` in the file ``path``: made if missing, with its folder, and gone on with if not.
 
     The file is readable by its owner alone (mode 0600). ``durability`` says when the disk is waited for.
@@ -60,6 +54,8 @@ class JsonlLog:
             format, or is damaged.
     """
 
+    _record_end = b'"}\n'
+
     def __init__(
         self,
         path: LogPath,
@@ -71,21 +67,12 @@ class JsonlLog:
         head: Head | str | None = None,
         **about: Unpack[About],
     ) -> None:
+        super().__init__(codec or Codec(), durability, redact, forgetful(self._sync))
         self.path = os.fspath(path)
-        self.seq = 0
-        self._redaction = Redaction(redact)
-        self._redacts = bool(self._redaction)
         session = session or os.urandom(16).hex()
         self.header = make_header(session, time.time(), redacted=self._redacts, **about)
-        self._hash = b""
-        self._codec = codec or Codec()
-        self._lock = Lock()
         self._sync_lock = Lock()  # held while the disk is waited for, so that appends go on
-        self._syncer = Syncer(durability, forgetful(self._sync))
-        self._syncs = self._syncer.active
-        self._tails = Tails()
         self._size = 0
-        self._broken = ""
         self._fd = -1
         self._blobs = blobs_of(self.path)
         self._fd = _open(self.path)
@@ -122,57 +109,17 @@ class JsonlLog:
         self.seq = self.header.parent.seq if self.header.parent else 0
         line, self._hash = seal_header(self.header)
         self._write(line + b"\n")
-        if self._syncer.active:
+        if self._syncs:
             self._sync()
             _sync_folder(self.path)
 
-    @property
-    def session(self) -> str:
-        """The id of the session that this log keeps."""
-        return self.header.session
+    def _store(self, line: bytes, hashed: bytes, seq: int) -> None:
+        self._write(line)
 
-    @property
-    def head(self) -> Head:
-        """Number and hash of the last record: with it a log that was cut off at its end is found out."""
-        with self._lock:
-            return Head(self.seq, self._hash.decode())
-
-    def append(self, fact: Fact | Signal, /) -> None:
-        """Store ``fact``, or nothing; from any thread. Signals are not kept.
-
-        Raises:
-            LogError: it is not the next fact, JSON would change it, or the file refused it.
-        """
-        if type(fact) in SIGNALS:
-            return
-        try:
-            body = encode(self._codec, fact)  # type: ignore[arg-type]  # a signal was sent away
-        except (CodecError, ArithmeticError) as error:
-            raise self._error("log: the fact cannot be stored", reason=str(error)) from error
-        seq = fact.seq
-        with self._lock:
-            if seq != self.seq + 1:
-                raise self._error("log: not the next fact of this session", seq=seq, expected=self.seq + 1)
-            if LINE_END in body:
-                raise self._error("log: the fact's bytes hold a line end", seq=seq)
-            if self._redacts:
-                body = self._redaction.apply(body)
-            if is_to_detach(body):
-                body = detach(body, self._blobs.put)
-            line, hashed = seal_line(body, self._hash)
-            self._write(line)
-            self._hash = hashed
-            self.seq = seq
-            if self._syncs:
-                self._syncer.noted()
-        if self._tails.waiting:
-            self._tails.wake()
+    def _put(self, data: bytes) -> str:
+        return self._blobs.put(data)
 
     def _write(self, line: bytes) -> None:
-        if self._broken or self._fd < 0:
-            raise self._error(self._broken or "log: closed")
-        if self._syncs:
-            self._syncer.check()
         try:
             written = os.write(self._fd, line)
         except OSError as error:
@@ -199,7 +146,7 @@ class JsonlLog:
             LogError: the file was removed, or the disk failed; nothing more is stored.
         """
         self._check_present()
-        if self._syncer.active:
+        if self._syncs:
             await self._syncer.flush()
 
     def _check_present(self) -> None:
@@ -217,16 +164,7 @@ class JsonlLog:
                 self._blobs.sync()
                 os.fsync(self._fd)
 
-    def state(self, codec: Codec | None = None) -> AgentState:
-        """What the facts so far come to.
-
-        Raises:
-            LogError: a record does not fit its type, or a blob that one refers to is missing.
-        """
-        known = codec or self._codec
-        return state_after(read_file(self._snapshot_path), lambda: self._states(known), known, self.path)
-
-    def _states(self, codec: Codec) -> Iterator[tuple[int, bytes, Callable[[], Fact]]]:
+    def _folding(self, codec: Codec) -> Iterator[tuple[int, bytes, Callable[[], Fact]]]:
         reader, once = reader_of(self.path, codec)
         try:
             for stored in reader.available():
@@ -234,21 +172,15 @@ class JsonlLog:
         finally:
             reader.close()
 
-    def snapshot(self) -> None:
-        """Keep the state so far beside the log, so that it is taken up faster; a cache, see ``snapshots.py``.
+    def _kept_snapshot(self) -> bytes | None:
+        return read_file(snapshot_path(self.path))
 
-        Where facts come in meanwhile, nothing is kept.
-
-        Raises:
-            LogError: as ``state``, or it cannot be written.
-        """
-        head, state = self.head, self.state()
-        if state.seq == head.seq:
-            write_whole(self._snapshot_path, make_snapshot(state, head.hash.encode(), self._codec))
-
-    @property
-    def _snapshot_path(self) -> str:
-        return snapshot_path(self.path)
+    def _keep_snapshot(self, data: bytes) -> None:
+        path = snapshot_path(self.path)
+        try:
+            write_whole(path, data)
+        except OSError as error:
+            raise LogError("log: cannot be written", path=path, reason=error.strerror) from error
 
     def records(self) -> Iterator[Record]:
         """All records so far, those of the logs it was forked from first."""
@@ -281,31 +213,11 @@ class JsonlLog:
         """Let go of the file; tails end once they have given what there is. Again: nothing."""
         self._syncer.close()
         with self._sync_lock, self._lock:
+            self._broken = self._broken or "log: closed"
             fd, self._fd = self._fd, -1
             if fd >= 0:
                 os.close(fd)
         self._tails.wake()
-
-    async def aclose(self) -> None:
-        """Flush, for the disk too unless the log is buffered, and close.
-
-        Raises:
-            LogError: as ``flush``; it is closed all the same.
-        """
-        try:
-            await self.flush()
-            if self._syncer.active:
-                self._syncer.now()
-        finally:
-            self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_fd", -1) >= 0:  # so that a forgotten log does not keep its file locked

@@ -9,32 +9,25 @@ Read with: ``sqlite_file.py``, ``sqlite_sessions.py`` (who makes one), ``jsonl.p
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from functools import partial
-from threading import Lock
-from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 import anyio.lowlevel
 from anyio import to_thread
 
 from unspool.kernel.codec import Codec, Record
-from unspool.kernel.errors import CodecError, LogError
-from unspool.kernel.events import Fact, Signal
-from unspool.kernel.state import AgentState
+from unspool.kernel.errors import LogError
+from unspool.kernel.events import Fact
 
-from .blobs import attach, detach, is_to_detach
+from .blobs import attach
 from .decoding import NumberOf, Once, number_of
-from .durability import Durability, Syncer
-from .head import Head
+from .durability import Durability
 from .header import Header, read_header
 from .lease import take_lease
 from .loading import decode_line
-from .record import LINE_END, body_of, hash_of_record, prev_of, seal_line
-from .redaction import Redaction
+from .record import body_of, hash_of_record, prev_of
 from .sessions import no_session
-from .snapshots import make_snapshot, state_after
 from .sqlite_file import SHIFT, Database, key_of, seq_of
-from .strict import SIGNALS, encode
-from .tails import Tails
+from .stored_log import StoredLog
 
 BATCH: Final = 256  # records fetched at a time
 _APPEND: Final = "INSERT INTO appends VALUES (?, ?, ?)"
@@ -217,11 +210,13 @@ def segments_of(database: Database, row: int, header: Header, hashed: bytes) -> 
     return segments[::-1]
 
 
-class SqliteLog:
+class SqliteLog(StoredLog):
     """An ``EventLog`` of one session in a file of many; ``SqliteSessions`` opens it.
 
     ``seq`` is the number of the last fact stored. An agent that is given a log with facts goes on from them.
     """
+
+    _record_end = b'"}'
 
     def __init__(
         self,
@@ -231,16 +226,9 @@ class SqliteLog:
         durability: Durability,
         redact: Iterable[str],
     ) -> None:
+        super().__init__(codec, durability, redact, database.sync)
         self._database = database
-        self._codec = codec
-        self._redaction = Redaction(redact)
-        self._redacts = bool(self._redaction)
-        self._lock = Lock()
-        self._tails = Tails()
-        self._syncer = Syncer(durability, database.sync)
-        self._syncs = self._syncer.active
-        self._closed = True
-        self._broken = ""
+        self._open = False
         self._lease = Lease(database, stored_session(database, name)[0])
         try:
             rows = Rows(database, name)
@@ -250,7 +238,7 @@ class SqliteLog:
         except BaseException:
             self._lease.release()
             raise
-        self._closed = False
+        self._open = True
         self._row, self.header = rows.row, rows.header
         self.seq, self._hash = rows.seq, rows.hash
         self._key = key_of(self._row, 0)
@@ -260,67 +248,18 @@ class SqliteLog:
         """The file."""
         return self._database.path
 
-    @property
-    def session(self) -> str:
-        """The id of the session that this log keeps."""
-        return self.header.session
-
-    @property
-    def head(self) -> Head:
-        """Number and hash of the last record."""
-        with self._lock:
-            return Head(self.seq, self._hash.decode())
-
-    def append(self, fact: Fact | Signal, /) -> None:
-        """Store ``fact``, or nothing; from any thread. Signals are not kept.
-
-        Raises:
-            LogError: it is not the next fact, JSON would change it, or the file refused it.
-        """
-        if type(fact) in SIGNALS:
-            return
-        try:
-            body = encode(self._codec, fact)  # type: ignore[arg-type]  # a signal was sent away
-        except (CodecError, ArithmeticError) as error:
-            raise self._error("log: the fact cannot be stored", reason=str(error)) from error
-        seq = fact.seq
-        with self._lock:
-            if seq != self.seq + 1 or self._closed or self._broken or LINE_END in body:
-                raise self._refused(fact)
-            if self._syncs:
-                self._syncer.check()
-            if self._redacts:
-                body = self._redaction.apply(body)
-            if is_to_detach(body):
-                body = detach(body, self._put)
-            line, hashed = seal_line(body, self._hash, b'"}')
-            self._store(self._key | seq, line, hashed)
-            self._hash = hashed
-            self.seq = seq
-            if self._syncs:
-                self._syncer.noted()
-        if self._tails.waiting:
-            self._tails.wake()
-
-    def _store(self, key: int, line: bytes, hashed: bytes) -> None:
-        database, values = self._database, (key, line, hashed)
+    def _store(self, line: bytes, hashed: bytes, seq: int) -> None:
+        database, key = self._database, self._key | seq
         if line.startswith(CHANGED):
             with database.transaction():
-                database.execute(_APPEND, values)
+                database.execute(_APPEND, (key, line, hashed))
                 database.execute("INSERT INTO titles VALUES (?)", (key,))
             return
         with database.lock:
-            database.execute(_APPEND, values)
+            database.execute(_APPEND, (key, line, hashed))
 
     def _put(self, data: bytes) -> str:
         return self._database.put_blob(self._row, data)
-
-    def _refused(self, fact: Fact | Signal) -> LogError:
-        if self._closed or self._broken:
-            return self._error(self._broken or "log: closed")
-        if fact.seq == self.seq + 1:
-            return self._error("log: the fact's bytes hold a line end", seq=fact.seq)
-        return self._error("log: not the next fact of this session", seq=fact.seq, expected=self.seq + 1)
 
     def _error(self, what: str, **details: Any) -> LogError:
         return LogError(what, path=self.path, session=self.session, **details)
@@ -331,46 +270,30 @@ class SqliteLog:
         Raises:
             LogError: the file was removed, or the disk failed; nothing more is stored.
         """
-        if self._closed:
+        if not self._open:
             return
         if self._database.is_gone():
             self._broken = "log: the file was removed"
             raise self._error(self._broken)
-        if self._syncer.active:
+        if self._syncs:
             await self._syncer.flush()
         if self._database.needs_checkpoint():
             await to_thread.run_sync(self._database.checkpoint)
 
-    def state(self, codec: Codec | None = None) -> AgentState:
-        """What the facts so far come to.
-
-        Raises:
-            LogError: a record does not fit its type, or a blob that one refers to is missing.
-        """
-        known = codec or self._codec
-        found = self._database.rows("SELECT data FROM snapshots WHERE id = ?", (self._row,))
-        return state_after(found[0][0] if found else None, lambda: self._states(known), known, self.path)
-
-    def _states(self, codec: Codec) -> Iterator[tuple[int, bytes, Callable[[], Fact]]]:
+    def _folding(self, codec: Codec) -> Iterator[tuple[int, bytes, Callable[[], Fact]]]:
         once, database = Once(codec), self._database
         rows = Rows(database, self.session, once.number_of)
         for seq, line in rows.available():
             yield seq, rows.hash, partial(decode_line, line, database.get_blob, once, seq, self.path)
         rows.check_head()
 
-    def snapshot(self) -> None:
-        """Keep the state so far beside the log, so that it is taken up faster; a cache, see ``snapshots.py``.
+    def _kept_snapshot(self) -> bytes | None:
+        found = self._database.rows("SELECT data FROM snapshots WHERE id = ?", (self._row,))
+        return found[0][0] if found else None
 
-        Where facts come in meanwhile, nothing is kept.
-
-        Raises:
-            LogError: as ``state``, or it cannot be written.
-        """
-        head, state = self.head, self.state()
-        if state.seq == head.seq:
-            data = make_snapshot(state, head.hash.encode(), self._codec)
-            with self._database.lock:
-                self._database.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (self._row, data))
+    def _keep_snapshot(self, data: bytes) -> None:
+        with self._database.lock:
+            self._database.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (self._row, data))
 
     def records(self) -> Iterator[Record]:
         """All records so far, those of the sessions it was forked from first."""
@@ -391,7 +314,7 @@ class SqliteLog:
         rows, waiter = Rows(self._database, self.session, once.number_of), self._tails.join()
         try:
             while True:
-                closed = self._closed
+                closed = not self._open
                 for seq, line in rows.available():
                     if seq > start:
                         yield decode_line(line, self._database.get_blob, once, seq, self.path)
@@ -405,33 +328,13 @@ class SqliteLog:
         """Let go of the session; tails end once they have given what there is. Again: nothing."""
         self._syncer.close()
         with self._lock:
-            self._closed = True
+            self._open = False
+            self._broken = self._broken or "log: closed"
             self._lease.release()
         self._tails.wake()
 
-    async def aclose(self) -> None:
-        """Flush, for the disk too unless the log is buffered, and close.
-
-        Raises:
-            LogError: as ``flush``; it is closed all the same.
-        """
-        try:
-            await self.flush()
-            if self._syncer.active:
-                self._syncer.now()
-        finally:
-            self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        self.close()
-
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):  # so that a forgotten log does not keep its session
+        if getattr(self, "_open", False):  # so that a forgotten log does not keep its session
             self.close()
 
 
