@@ -197,20 +197,28 @@ class Conductor:
                 await anyio.lowlevel.checkpoint()
             if ticks != self._ticks:
                 continue
-            try:
-                going_on = self.stall() or (self.busy <= self.clock.sleepers and self.clock.fire())
-            except Stopped:  # what was let in is not what was recorded
-                break
-            if going_on:
+            late = anyio.current_time() - quiet_since >= self._patience_s
+            if self._go_on(late=late):
                 self.tick()
-            elif self.busy and anyio.current_time() - quiet_since < self._patience_s:
+            elif late or not self.busy:
+                self._give_up()
+            if self.busy:
                 await anyio.sleep(0.001)
-            else:
-                break
-        self.stuck()
-        while True:  # what does not stop when it is told to is abandoned
-            await anyio.sleep(0.001)
-            self.clock.fire()
+
+    def _go_on(self, *, late: bool) -> bool:
+        """Everything waits: let something happen; whether it could. No time passes while code of the host's
+        is at work; what is ``late`` to end when the run is over is not waited for."""
+        try:
+            if not self.stopped and self.stall():
+                return True
+        except Stopped:  # what was let in is not what was recorded
+            self._give_up()
+        over = late and self.stopped
+        return (over or self.busy <= self.clock.sleepers) and self.clock.fire()
+
+    def _give_up(self) -> None:
+        if not self.stopped:
+            self.stuck()
 
 
 class ReplayClock:

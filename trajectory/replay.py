@@ -574,7 +574,7 @@ class _Performance:
 
     def _die(self, how: str) -> None:
         """Stop the run without a word: nothing more of it was recorded."""
-        self._conductor.ending = self._conductor.released = True
+        self._conductor.ending = self._conductor.released = self._conductor.stopped = True
         self._recorder.broken = True
         self._conductor.wake()
         self._leave(how)

@@ -26,10 +26,10 @@ def test_a_session_comes_out_as_it_was_recorded(note: Path) -> None:
 
 def test_tools_that_really_run_show_what_has_changed(note: Path) -> None:
     assert "all" in invoke("replay", "--live-tools").stdout
-    note.write_text("another world\n")
+    note.write_text("other world\n")
     told = invoke("replay", "--live-tools", status=1).stdout
     assert "tool_exec_end differs" in told
-    assert "hello world" in told and "another world" in told
+    assert "hello world" in told and "other world" in told
 
 
 def test_json_is_one_object(note: Path) -> None:

@@ -107,4 +107,5 @@ def scenarios() -> st.SearchStrategy[Scenario]:
         keep=st.booleans(),
         result_messages=st.booleans(),
         tokens=st.sampled_from([None, None, 100]),
+        plain=st.booleans(),
     )

@@ -108,6 +108,7 @@ class Scenario:
     keep: bool = False  # an abort keeps the text of an unfinished answer
     result_messages: bool = False
     tokens: int | None = None
+    plain: bool = False  # hooks are plain functions that take no time, where they can be
 
 
 class Watch:
@@ -243,7 +244,8 @@ def hooks(scenario: Scenario, clock: FakeClock) -> Hooks:
     async def stop_guard(info: StopInfo) -> StopVerdict:
         if scenario.raising == "stop_guard":
             raise RuntimeError("stop_guard is broken")
-        await clock.sleep(1)
+        if not scenario.plain:
+            await clock.sleep(1)
         decision: Any = decisions.pop(0) if decisions else "stop"
         return StopVerdict(decision, "keep going" if decision == "go_on" else "")
 
@@ -261,7 +263,7 @@ def hooks(scenario: Scenario, clock: FakeClock) -> Hooks:
         if scenario.raising == "after_model_call":
             raise RuntimeError("after_model_call is broken")
 
-    return Hooks(
+    made = Hooks(
         before_turn=before_turn,
         after_turn=after_turn,
         after_model_call=after_model_call,
@@ -271,6 +273,26 @@ def hooks(scenario: Scenario, clock: FakeClock) -> Hooks:
         **decisions_of(scenario, clock),
         **model_hooks(scenario, clock),
     )
+    if not scenario.plain:
+        return made
+    names = ("before_turn", "after_turn", "stop_guard", "approve", "before_model_call")
+    plain: dict[str, Any] = {name: plainly(getattr(made, name)) for name in names}
+    return dataclasses.replace(made, **plain)
+
+
+def plainly(hook: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """An async hook that waits for nothing, as a plain function."""
+    if hook is None:
+        return None
+
+    def call(info: Any) -> Any:
+        try:
+            hook(info).send(None)
+        except StopIteration as answer:
+            return answer.value
+        raise AssertionError("it waits for something")
+
+    return call
 
 
 def decisions_of(scenario: Scenario, clock: FakeClock) -> dict[str, Any]:
@@ -296,7 +318,8 @@ def decisions_of(scenario: Scenario, clock: FakeClock) -> dict[str, Any]:
         return Verdict.allow()
 
     async def approve(info: ApprovalInfo) -> Verdict | None:
-        await clock.sleep(3)
+        if not scenario.plain:
+            await clock.sleep(3)
         if scenario.approve == "raise":
             raise RuntimeError("approve is broken")
         return {"allow": Verdict.allow({"s": 1}), "deny": Verdict.deny()}.get(scenario.approve)
@@ -322,7 +345,8 @@ def model_hooks(scenario: Scenario, clock: FakeClock) -> dict[str, Any]:
     done = scenario.model_hooks
 
     async def before_model_call(info: ModelCallInfo) -> Any:
-        await clock.sleep(1)
+        if not scenario.plain:
+            await clock.sleep(1)
         if scenario.raising == "before_model_call":
             raise RuntimeError("before_model_call is broken")
         if "options" in done and info.state.turns % 2:

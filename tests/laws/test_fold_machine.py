@@ -76,7 +76,8 @@ from unspool.trajectory import JsonlSessions, SessionHandle, SqliteSessions
 from unspool.trajectory.snapshots import make_snapshot, read_snapshot
 
 HASH: Final = b"A" * 22
-CARRIED: Final = 8  # snapshots of each session that are folded on with
+LONG: Final = 120  # facts of a session to which nothing more is done
+CARRIED: Final = 6  # snapshots of each session that are folded on with
 
 
 # --- what an agent is given --------------------------------------------------------------------
@@ -310,8 +311,7 @@ class SessionsMachine(RuleBasedStateMachine):
         self.touched: set[str] = set()  # by the step just done
         self.codec = self.new_codec()
         self.place = self.opened(self.folder, self.codec)
-        self.place.create("first", title="the first", metadata={"of": [1, None]}).close()
-        self.held["first"] = Held("first")
+        self.begun("first")
 
     def new_codec(self) -> Codec:
         codec = Codec()
@@ -328,9 +328,17 @@ class SessionsMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def one(self, which: int) -> Held:
-        """One of the sessions, to do something with."""
-        held = list(self.held.values())[which % len(self.held)]
+        """One of the sessions, to do something with; a new one where all are long."""
+        short = [held for held in self.held.values() if len(held.facts) < LONG]
+        held = short[which % len(short)] if short else self.begun(f"more-{next(self.names)}")
         self.touched.add(held.name)
+        return held
+
+    def begun(self, name: str) -> Held:
+        """A new session."""
+        self.place.create(name, title=f"the {name}", metadata={"of": [1, None]}).close()
+        self.held[name] = held = Held(name)
+        self.look(held)
         return held
 
     def agent(self, held: Held, wrap: Callable[[Any], Any] = lambda log: log) -> Agent[str]:
@@ -449,7 +457,9 @@ class SessionsMachine(RuleBasedStateMachine):
     def paused(self, which: int) -> Held:
         """A session whose calls wait, if there is one."""
         waiting = [held for held in self.held.values() if held.states[-1].waiting_calls]
-        return self.one(list(self.held.values()).index(waiting[which % len(waiting)]) if waiting else which)
+        held = waiting[which % len(waiting)] if waiting else self.one(which)
+        self.touched.add(held.name)
+        return held
 
     # --- between runs --------------------------------------------------------------------------
 

@@ -164,7 +164,7 @@ def test_every_beginning_of_a_session(backend: str, rich: list[Fact]) -> None:
     """As the process may die after any fact."""
 
     async def main() -> None:
-        for end in range(len(rich) + 1):
+        for end in range(0, len(rich) + 1, 1 if backend == "asyncio" else 7):
             check(await replayed(rich[:end]), rich[:end])
 
     anyio.run(main, backend=backend)
