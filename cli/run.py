@@ -32,7 +32,7 @@ DEFAULT_SYSTEM = (
     "Answer from what you find there, and name the files you rely on."
 )
 
-_MANY = 2000  # facts: from here on a session is taken up faster from a snapshot
+_MANY = 2000  # facts: a snapshot is kept each time so many more are there
 _OUTPUT_FAILED = (1, PIPE_CLOSED)
 T = TypeVar("T")
 
@@ -92,8 +92,9 @@ class _Runner:
                 self._tell(job.notice)
                 async with self._stream() as events:
                     await self._watch(events)
-                if events.state.seq >= _MANY:
-                    job.log.snapshot()
+                before = job.state.seq if job.state is not None else 0
+                if events.state.seq // _MANY > before // _MANY:
+                    job.log.snapshot(events.state)
                 await job.log.aclose()
         except LogError as error:
             complain(str(error))

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from .call_states import NO_CALLS, CallState, CallStates, call_states
 from .codec import transcript_entry
+from .errors import LogError, describe
 from .events import (
     AgentEnd,
     AgentStart,
@@ -135,7 +136,11 @@ class AgentState(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def fold(facts: Iterable[Fact], state: AgentState | None = None) -> AgentState:
-    """The state after ``facts``, starting from ``state`` or from nothing."""
+    """The state after ``facts``, starting from ``state`` or from nothing.
+
+    Raises:
+        LogError: as ``apply``.
+    """
     state = AgentState() if state is None else state
     for fact in facts:
         state = apply(state, fact)
@@ -143,9 +148,25 @@ def fold(facts: Iterable[Fact], state: AgentState | None = None) -> AgentState:
 
 
 def apply(state: AgentState, fact: Fact) -> AgentState:
-    """The state after one more fact. Kinds without a rule only move ``seq``."""
+    """The state after one more fact. Kinds without a rule only move ``seq``.
+
+    Raises:
+        LogError: the fact cannot follow: it names what is not there, a queue, a message, a place.
+    """
     rule = _RULES.get(type(fact))
-    return replace(state, seq=fact.seq) if rule is None else rule(state, fact)
+    if rule is None:
+        return replace(state, seq=fact.seq)
+    try:
+        return rule(state, fact)
+    except (LookupError, ValueError) as error:
+        tag = type(fact).__struct_config__.tag
+        raise LogError(
+            "log: a fact that cannot follow those before it",
+            kind="impossible",
+            seq=fact.seq,
+            type=tag,
+            reason=describe(error),
+        ) from error
 
 
 def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:

@@ -94,8 +94,10 @@ class Conductor:
         recorded = self.next
         if recorded is None:
             self._stop(None)
-        elif fact.run_id and (
-            recorded.run_id != fact.run_id or (type(recorded) is AgentStart and type(fact) is not AgentStart)
+        elif (
+            fact.run_id
+            and type(fact) is not AgentStart
+            and (recorded.run_id != fact.run_id or type(recorded) is AgentStart)
         ):
             self._stop(None)  # the process died here: another run goes on, or somebody in between
         else:

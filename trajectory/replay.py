@@ -231,6 +231,8 @@ class _Performance:
             while (fact := conductor.next) is not None and difference is None:
                 if isinstance(fact, AgentStart):
                     difference = await self._run(fact)
+                    if conductor.position < fact.seq:  # not even its start came again
+                        difference = difference or self._missing(fact, "the replay's run did not begin")
                 elif fact.run_id:
                     difference = self._missing(fact, "the replay's run had ended")
                 else:
@@ -552,7 +554,8 @@ class _Performance:
             while (also := conductor.next) is not None and also.seq in self._guesses.flips:
                 self._input(also)  # they came in one moment
             return True
-        if isinstance(following, ToolExecEnd) and conductor.allowed < following.seq:
+        at_work = conductor.busy > conductor.clock.sleepers  # code of the host's: it may still end by itself
+        if isinstance(following, ToolExecEnd) and conductor.allowed < following.seq and not at_work:
             conductor.allow(self._last_end(following))  # calls that end because the run does
             return True
         run = self._recorder.run

@@ -50,8 +50,8 @@ def runs(facts: Iterable[Fact]) -> list[RunInfo]:
             continue  # recorded while no run was active
         run.last = fact.seq
         match fact:
-            case QueueChanged(lane="prompt", action="queued"):
-                places[fact.ids[0]] = run, len(run.prompts)
+            case QueueChanged(lane="prompt", action="queued", ids=(id, *_)):
+                places[id] = run, len(run.prompts)
                 run.prompts.append(transcript_entry(fact.message, fact.app))
             case ModelResponse():
                 run.usage += fact.usage

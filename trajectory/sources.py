@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from unspool.kernel.codec import Record
+from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
 
 from .lines import LogPath
@@ -26,13 +27,23 @@ Source: TypeAlias = "LogPath | HasRecords | Iterable[Fact]"
 
 
 def facts_from(source: Source) -> Iterator[Fact]:
-    """The facts of a source, from the first on.
+    """The facts of a source, in their order.
 
     Raises:
-        LogError: a log that cannot be read, or is damaged.
+        LogError: a log that cannot be read, or is damaged; facts that are missing or stand in another order.
+        TypeError: it is none of these.
     """
     if isinstance(source, str | os.PathLike):
         return iter_facts(source)
     if isinstance(source, HasRecords):
         return (record.fact for record in source.records())
-    return iter(source)
+    return _in_order(source)
+
+
+def _in_order(facts: Iterable[Fact]) -> Iterator[Fact]:
+    last = 0
+    for fact in facts:
+        if last and fact.seq != last + 1:
+            raise LogError("log: a fact is missing", kind="gap", expected=last + 1, seq=fact.seq)
+        last = fact.seq
+        yield fact

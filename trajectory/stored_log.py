@@ -115,15 +115,18 @@ class StoredLog(ABC):
         known = codec or self._codec
         return state_after(self._kept_snapshot(), lambda: self._folding(known), known, self.session)
 
-    def snapshot(self) -> None:
+    def snapshot(self, state: AgentState | None = None) -> None:
         """Keep the state so far beside the log, so that it is taken up faster; a cache, see ``snapshots.py``.
 
-        Where facts come in meanwhile, nothing is kept.
+        ``state``, where it is at hand, saves folding the log; one of another number of facts, and one that
+        holds what this log takes out, is not used. Where facts come in meanwhile, nothing is kept.
 
         Raises:
             LogError: as ``state``, or it cannot be written.
         """
-        head, state = self.head, self.state()
+        head = self.head
+        if state is None or self._redacts or state.seq != head.seq:
+            state = self.state()
         if state.seq == head.seq:
             self._keep_snapshot(make_snapshot(state, head.hash.encode(), self._codec))
 

@@ -24,6 +24,7 @@ from unspool.kernel import (
     Hooks,
     Inbox,
     Limits,
+    LogError,
     LoopConfig,
     Message,
     MessageUpdate,
@@ -145,7 +146,7 @@ def test_a_compaction_of_what_is_not_there_ends_the_run_in_order(backend: str) -
 def test_a_fact_that_cannot_be_folded_is_not_stored(backend: str) -> None:
     log = MemoryLog()
     recorder = Recorder(log=log, clock=FakeClock(), codec=Codec())
-    with pytest.raises(ValueError):
+    with pytest.raises(LogError, match="cannot follow"):
         recorder.record(
             ContextCompacted(committed=True, replaced=Replaced(first="m7", last="m8"), reason="overflow")
         )
