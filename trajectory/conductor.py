@@ -66,6 +66,7 @@ class Conductor:
         self.busy = 0  # how much code of the host's is under way, which takes real time
         self._patience_s = patience_s
         self.released = False  # whoever still waits was cut off, too
+        self.over: set[str] = set()  # calls that have really run, and have an outcome
         self.allowed = 0  # who waits for a fact up to this one need not wait any more
         self.stall: Callable[[], bool] = lambda: False
         self.stuck: Callable[[], None] = lambda: None
@@ -134,6 +135,19 @@ class Conductor:
     async def let_go(self, seq: int) -> None:
         """Wait, as a tool, until fact ``seq`` has come again, or its run waits for it to end."""
         await self._wait(seq, lambda: self.released or seq <= max(self.position, self.allowed))
+
+    async def let_go_together(self, call_id: str, seq: int) -> None:
+        """The same for a call that has really run: those that ended together are waited for, too."""
+        self.over.add(call_id)
+        self.wake()
+        await anyio.lowlevel.checkpoint()  # so that the last one goes on in the same round as those it woke
+        group = self.recording.released_together.get(seq, frozenset())
+
+        def over() -> bool:
+            together = seq <= self.position and group <= self.over
+            return self.released or seq < self.allowed or together
+
+        await self._wait(seq, over)
 
     async def _wait(self, seq: int, over: Callable[[], bool]) -> None:
         entry = (seq, current_backend().waker())

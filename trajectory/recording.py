@@ -172,6 +172,14 @@ class Recording:
         """After which fact a call may end; None where its end is not recorded."""
         return self._released.get(call_id)
 
+    @cached_property
+    def released_together(self) -> dict[int, frozenset[str]]:
+        """The calls that may end after each fact."""
+        groups: dict[int, set[str]] = {}
+        for call_id, point in self._released.items():
+            groups.setdefault(point, set()).add(call_id)
+        return {point: frozenset(calls) for point, calls in groups.items()}
+
     def __len__(self) -> int:
         return len(self.facts)
 

@@ -554,7 +554,7 @@ class _Performance:
             while (also := conductor.next) is not None and also.seq in self._guesses.flips:
                 self._input(also)  # they came in one moment
             return True
-        at_work = conductor.busy > conductor.clock.sleepers  # code of the host's: it may still end by itself
+        at_work = conductor.busy > 0  # code of the host's: it may still end by itself, if only by the clock
         if isinstance(following, ToolExecEnd) and conductor.allowed < following.seq and not at_work:
             conductor.allow(self._last_end(following))  # calls that end because the run does
             return True

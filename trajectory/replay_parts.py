@@ -300,7 +300,7 @@ class LiveTool(_Substituted):
         finally:
             point = conductor.recording.release_point(ctx.call_id)
             if point is not None:
-                await conductor.let_go(point)
+                await conductor.let_go_together(ctx.call_id, point)
 
 
 def live_hooks(hooks: Hooks, conductor: Conductor, *, tools: bool) -> Hooks:
