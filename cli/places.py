@@ -7,10 +7,13 @@ Read with: ``app.py`` (the options), ``unspool.trajectory.sessions``.
 """
 
 import os
+import re
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self
+
+import anyio
 
 from unspool.kernel.codec import Record
 from unspool.kernel.errors import LogError
@@ -22,16 +25,21 @@ from unspool.trajectory import (
     SessionHandle,
     Sessions,
     SqliteSessions,
-    follow,
     fork_log,
     iter_facts,
     iter_records,
     verify,
 )
+from unspool.trajectory.blobs import attach
+from unspool.trajectory.loading import fact_of, reader_of
+from unspool.trajectory.record import body_of
 
 DEFAULT_STORE: Final = os.path.join(".unspool", "sessions.db")
 _DATABASES: Final = (".db", ".sqlite", ".sqlite3")
 _NAMED: Final = 5  # sessions in an error
+_POLL_S: Final = 0.1  # between two looks at a file that is followed
+_SURE: Final = 8  # characters of a random id that name nothing else by mistake
+_RANDOM: Final = re.compile("[0-9a-f]{32}")
 
 
 class Place(Protocol):
@@ -41,7 +49,7 @@ class Place(Protocol):
     def name(self) -> str: ...
     def facts(self) -> Iterator[Fact]: ...
     def records(self) -> Iterator[Record]: ...
-    def follow(self, start: int) -> AsyncGenerator[Fact, None]: ...
+    def follow(self, start: int) -> AsyncGenerator[Record, None]: ...
     def open(self) -> SessionHandle: ...
     def verify(self, head: str | None, *, repair: bool) -> Report: ...
     def fork(self, at: int | None, to: str) -> str: ...
@@ -64,8 +72,10 @@ class StoredSession:
     def records(self) -> Iterator[Record]:
         return self.sessions.records(self.name)
 
-    def follow(self, start: int) -> AsyncGenerator[Fact, None]:
-        return self.sessions.follow(self.name, start)
+    def follow(self, start: int) -> AsyncGenerator[Record, None]:
+        if isinstance(self.sessions, SqliteSessions):
+            return self.sessions.follow_records(self.name, start)
+        return _follow_file(self.sessions.info(self.name).path, start)
 
     def open(self) -> SessionHandle:
         return self.sessions.open(self.name)
@@ -95,8 +105,8 @@ class LogFile:
     def records(self) -> Iterator[Record]:
         return iter_records(self.name)
 
-    def follow(self, start: int) -> AsyncGenerator[Fact, None]:
-        return follow(self.name, start)
+    def follow(self, start: int) -> AsyncGenerator[Record, None]:
+        return _follow_file(self.name, start)
 
     def open(self) -> SessionHandle:
         if not os.path.exists(self.name):  # it is gone on with, never made
@@ -118,6 +128,20 @@ class LogFile:
 
     def __exit__(self, *_: object) -> None:
         """Nothing is held open."""
+
+
+async def _follow_file(path: str, start: int) -> AsyncGenerator[Record, None]:
+    """The records of a JSONL log after number ``start``, and those to come, with their bytes as stored."""
+    reader, once = reader_of(path, None)
+    try:
+        while True:
+            for stored in reader.available():
+                if stored.seq > start:
+                    yield Record(fact_of(stored, once), attach(body_of(stored.line), stored.blobs.get))
+            reader.check_place()
+            await anyio.sleep(_POLL_S)
+    finally:
+        reader.close()
 
 
 def open_store(path: str = "", *, create: bool = False) -> Sessions:
@@ -167,15 +191,18 @@ def find(given: str, store: str = "") -> Place:
 
 
 def find_stored(given: str, store: str = "") -> StoredSession:
-    """The session of the store that ``given`` names.
+    """The session of the store that ``given`` names beyond doubt: by its id, or by enough of a random one.
 
     Raises:
-        LogError: as ``find``; or it is a file of its own.
+        LogError: as ``find``; or it is a file of its own, or only begins like that.
     """
     place = find(given, store)
-    if isinstance(place, StoredSession):
+    if not isinstance(place, StoredSession):
+        raise LogError("session: this is a file, and in no store", path=place.name)
+    if place.name == given or (len(given) >= _SURE and _RANDOM.fullmatch(place.name)):
         return place
-    raise LogError("session: this is a file, and in no store", path=place.name)
+    place.sessions.close()
+    raise LogError("session: give its whole id, one begins like that", given=given, sessions=[place.name])
 
 
 def _search(sessions: Sessions, given: str) -> Place:

@@ -11,8 +11,8 @@ from typing import Final
 
 import anyio
 
-from unspool.kernel.codec import Codec, Record
-from unspool.kernel.events import AgentStart, Fact, MessageEnd, UnknownFact
+from unspool.kernel.codec import Record
+from unspool.kernel.events import AgentStart, Fact, MessageEnd
 from unspool.kernel.trace import line
 
 from .output import console, raw_stdout
@@ -37,14 +37,9 @@ def tail(place: Place, count: int, *, follow: bool, as_json: bool) -> int:
 
 
 async def _follow(place: Place, last: int, print_record: Callable[[Record], None]) -> None:
-    codec = Codec()
-    async with aclosing(place.follow(last)) as facts:
-        async for fact in facts:
-            print_record(Record(fact, _encoded(codec, fact)))
-
-
-def _encoded(codec: Codec, fact: Fact) -> bytes:
-    return fact.raw if isinstance(fact, UnknownFact) else codec.encode(fact)
+    async with aclosing(place.follow(last)) as records:
+        async for record in records:
+            print_record(record)
 
 
 def _print_json() -> Callable[[Record], None]:

@@ -17,6 +17,7 @@ from .limits import Limits, Retry
 from .lowering import hash_of
 from .messages import AgentMessage
 from .ports import CallOptions, ChatModel, Clock, ContextManager, EventLog, SystemBlock, Tool
+from .redaction import holds_key
 from .state import AgentState
 from .texts import Texts
 
@@ -75,6 +76,7 @@ def change(
 
     Raises:
         TypeError: there is no such setting, it cannot change any more, or options that are not JSON.
+        ValueError: the model's name holds a key of a model provider, or the options do.
     """
     unknown = sorted(set(changes) - (_CHANGES if later else _OPTIONS))
     if unknown:
@@ -91,6 +93,8 @@ def change(
     if "options" in changes:
         hash_of(changes["options"])  # refused here, not by a run: what cannot be recorded
     config = dataclasses.replace(config, **of_config)
+    if holds_key(config.model.name):
+        raise ValueError("model: its name is recorded and holds no secrets, give keys to the model")
     if thinking:
         config = dataclasses.replace(config, options=_with_thinking(config.options, thinking["thinking"]))
     return config, dataclasses.replace(context, **of_context) if of_context else context

@@ -61,6 +61,9 @@ class Codec:
         ``cls`` is an ``AgentMessage`` that msgspec can encode and decode (a msgspec struct, a
         dataclass, an attrs class). The kind is what logs hold: keep it when renaming the class.
 
+        Its own data is the application's to clean: it is stored as it is, keys of model providers included,
+        though patterns that a log is given (``redact=``) reach it. What ``to_message`` gives may hold no key.
+
         Raises:
             CodecError: the kind or the class is registered already.
         """

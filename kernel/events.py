@@ -382,7 +382,11 @@ class MessageStart(_Signal, frozen=True, tag="message_start"):
 
 
 class MessageUpdate(_Signal, frozen=True, tag="message_update"):
-    """New characters of the reply. ``kind``: text, thinking, tool_call. ``index``: which block."""
+    """New characters of the reply. ``kind``: text, thinking, tool_call. ``index``: which block.
+
+    Deltas are as they came, and a key of a model provider that is split over two of them is in them; what is
+    committed is clean.
+    """
 
     delta: str
     kind: str = "text"

@@ -10,16 +10,18 @@ Read with: ``messages.py`` (``ToolCall``), ``tool_call.py`` (results), ``tests/k
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from .redaction import redact
+from .redaction import holds_key, redact
 
 MAX_DEPTH = 128  # levels of nesting in arguments; what reads them later may recurse
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _canonical = msgspec.json.Encoder(order="sorted").encode
@@ -42,6 +44,11 @@ def clean_text(text: str) -> str:
     return text if len(text) < 16 else redact(text)
 
 
+def encodable(text: str) -> str:
+    """``text`` with each lone surrogate replaced, and keys left alone: for what is opaque or binary."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
 def clean_json(value: Any) -> tuple[Any, int]:
     """A strict-JSON copy of ``value``, without keys of model providers, and the number of lone surrogates
     replaced in it.
@@ -51,21 +58,30 @@ def clean_json(value: Any) -> tuple[Any, int]:
     Raises:
         ValueError: a number is NaN or infinite; the message names its path.
     """
-    return _clean(value, "$")
+    return _clean(value, "$", redact)
 
 
-def _clean(value: Any, path: str) -> tuple[Any, int]:
+def encodable_json(value: Any) -> tuple[Any, int]:
+    """``clean_json`` that leaves keys of model providers alone: for what is opaque or binary.
+
+    Raises:
+        ValueError: a number is NaN or infinite; the message names its path.
+    """
+    return _clean(value, "$", str)
+
+
+def _clean(value: Any, path: str, hide: Callable[[str], str]) -> tuple[Any, int]:
     match value:
         case str():
             found = 0 if value.isascii() else len(_SURROGATE.findall(value))
-            return redact(_SURROGATE.sub("\ufffd", value) if found else value), found
+            return hide(_SURROGATE.sub("\ufffd", value) if found else value), found
         case float() if not math.isfinite(value):
             raise ValueError(f"{path}: {value} is not a JSON number")
         case Mapping():
-            items = {_clean(str(k), path)[0]: _clean(v, f"{path}.{k}") for k, v in value.items()}
+            items = {_clean(str(k), path, hide)[0]: _clean(v, f"{path}.{k}", hide) for k, v in value.items()}
             return {k: v for k, (v, _) in items.items()}, sum(n for _, n in items.values())
         case list() | tuple():
-            parts = [_clean(v, f"{path}[{i}]") for i, v in enumerate(value)]
+            parts = [_clean(v, f"{path}[{i}]", hide) for i, v in enumerate(value)]
             return [v for v, _ in parts], sum(n for _, n in parts)
         case _:
             return value, 0
@@ -76,7 +92,8 @@ def decode_arguments(text: str) -> Arguments:
 
     Empty text is ``{}``. Tolerated, because the meaning is certain: raw control characters
     inside strings, an object encoded twice (a JSON string that holds the object), lone
-    surrogates. Refused with the position: cut-off text, NaN, Infinity, numbers out of range,
+    surrogates. Keys of model providers are taken out of what was
+    parsed, because escapes hide them in the text; ``strict`` is then False. Refused with the position: cut-off text, NaN, Infinity, numbers out of range,
     anything that is not an object.
     """
     if not text.strip():
@@ -95,13 +112,25 @@ def decode_arguments(text: str) -> Arguments:
         except RecursionError:
             return Arguments({}, TOO_DEEP)
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        inner = decode_arguments(value)
+        inner = decode_arguments(clean_text(value))
         return inner._replace(replaced=inner.replaced + replaced, strict=False)
     if not isinstance(value, dict):
         return Arguments({}, f"expected a JSON object, got {json_type(value)}")
     if text.count("[") + text.count("{") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
         return Arguments({}, TOO_DEEP)
+    if strict and "\\" in text and holds_key(value):  # without an escape the text shows all that is in it
+        value, strict = clean_json(value)[0], False
     return Arguments(value, None, replaced, strict)
+
+
+def escapes_hide_key(text: str) -> bool:
+    """Whether JSON, or what was meant to be JSON, holds a key of a model provider once its escapes are read."""
+    return "\\" in text and holds_key(_ESCAPE.sub(_unescaped, text))
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match.group(1)
+    return chr(int(code, 16)) if code else _ESCAPED.get(match.group(2), match.group(2))
 
 
 def _deeper_than(value: Any, levels: int) -> bool:

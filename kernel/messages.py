@@ -17,7 +17,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .json_edge import clean_json, clean_text, decode_arguments, encode_text
+from .json_edge import (
+    clean_json,
+    clean_text,
+    decode_arguments,
+    encodable,
+    encodable_json,
+    encode_text,
+    escapes_hide_key,
+)
 
 Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 
@@ -392,8 +400,20 @@ class ProvidesDemands(Protocol):
     def context_demands(self) -> Sequence[ContextDemand]: ...
 
 
+_VERBATIM: Mapping[type, tuple[str, ...]] = {  # opaque or binary: replayed as it came
+    Thinking: ("signature", "redacted"),
+    ToolCall: ("thought_signature",),
+    Image: ("data",),
+    Document: ("data",),
+    Opaque: ("data",),
+}
+
+
 def clean_block(block: Content) -> tuple[Content, int]:
     """A block as strict JSON can hold it, and the lone surrogates replaced in it.
+
+    Keys of model providers are taken out, but not of what is opaque or binary: signatures, redacted thinking,
+    ``data``, and URLs that hold the data themselves.
 
     Raises:
         TypeError, ValueError: it holds something that JSON does not have.
@@ -401,7 +421,15 @@ def clean_block(block: Content) -> tuple[Content, int]:
     if type(block) is Text:
         text = clean_text(block.text)
         return (block, 0) if text == block.text else (Text(text), 1)
-    plain, replaced = clean_json(msgspec.to_builtins(block))
+    plain = msgspec.to_builtins(block)
+    names = _VERBATIM.get(type(block), ())
+    if type(plain.get("url")) is str and plain["url"].startswith("data:"):
+        names = (*names, "url")
+    verbatim, replaced = encodable_json({name: plain.pop(name) for name in names if name in plain})
+    plain, more = clean_json(plain)
+    plain, replaced = {**plain, **verbatim}, replaced + more
+    if type(block) is ToolCall and escapes_hide_key(block.args_text or ""):
+        plain["args_text"] = None
     try:
         cleaned: Content = msgspec.convert(plain, Content)
     except msgspec.ValidationError as error:
@@ -464,10 +492,15 @@ def make_call(
     completed: bool = True,
     thought_signature: str | None = None,
 ) -> ToolCall:
-    """A call from the text a model sent as its arguments; parse errors are kept, not raised."""
+    """A call from the text a model sent as its arguments; parse errors are kept, not raised.
+
+    A text whose escapes hide a key of a model provider is not kept: ``args`` are without it.
+    """
     text = clean_text(args_text)
     args, error, _, strict = decode_arguments(text)
     verbatim = text if error is not None or (strict and text != encode_text(args)) else None
+    if error is not None and escapes_hide_key(text):
+        verbatim = None
     return ToolCall(
         id=clean_text(id),
         name=clean_text(name),
@@ -475,7 +508,7 @@ def make_call(
         args_text=verbatim or None,
         args_invalid=error is not None,
         args_parse_error=error,
-        thought_signature=None if thought_signature is None else clean_text(thought_signature),
+        thought_signature=None if thought_signature is None else encodable(thought_signature),
         completed=completed,
     )
 

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from .events import Fact
 from .messages import AgentMessage, Content, ContextItem, Message, StopReason, Usage
+from .redaction import holds_key
 
 JSON: TypeAlias = Mapping[str, Any]
 """A JSON object."""
@@ -59,7 +60,11 @@ class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``thinking``: off, minimal, low, medium, high, xhigh, max. ``tool_choice``: auto, none,
     required, or a tool's name. ``response_format``: a provider-neutral JSON object. ``extra`` is
-    merged into the provider's request body. Options are recorded: they hold no secrets.
+    merged into the provider's request body. Options are recorded, just as they are sent: they hold no
+    secrets, and keys go to the model.
+
+    Raises:
+        ValueError: an option holds a key of a model provider, or a secret that is hidden.
     """
 
     thinking: str | None = None
@@ -73,6 +78,12 @@ class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_last: str | None = None
     session_id: str | None = None
     extra: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if holds_key(
+            (self.extra, self.stop, self.response_format, self.tool_choice, self.cache_key, self.session_id)
+        ):
+            raise ValueError("options: they are recorded and hold no secrets, give keys to the model")
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True, gc=False):

@@ -184,16 +184,27 @@ class Recorder:
         """``message`` as facts carry it.
 
         Raises:
-            CodecError: it cannot be written as JSON, or its class is not registered.
+            CodecError: it cannot be written as JSON, its class is not registered, or it is an application's and
+                what a model would see of it holds a key of a model provider.
         """
         if type(message) is Message:
-            try:
-                message = clean_message(message)
-            except (TypeError, ValueError) as error:
-                raise CodecError("codec: message cannot be written as JSON", reason=str(error)) from error
+            message = _cleaned(message)
             if message.metadata:  # the host's: anything may be in there
                 message = replace(message, metadata=self.codec.plain(message.metadata))
             return Stored(message=message)
-        stored = Stored(message=message.to_message(), app=self.codec.wrap(message))
+        lowered = message.to_message()
+        if lowered is not None and _cleaned(lowered).content != tuple(lowered.content):
+            raise CodecError(
+                "codec: what a model sees of an application message holds a key, clean it in to_message",
+                cls=type(message).__qualname__,
+            )
+        stored = Stored(message=lowered, app=self.codec.wrap(message))
         self.codec.encode(MessageEnd("", stored.message, stored.app))
         return stored
+
+
+def _cleaned(message: Message) -> Message:
+    try:
+        return clean_message(message)
+    except (TypeError, ValueError) as error:
+        raise CodecError("codec: message cannot be written as JSON", reason=str(error)) from error

@@ -9,7 +9,7 @@ Read with: ``ports.py`` (the events), ``model_call.py`` (the caller).
 from typing import Any
 
 from .errors import PartialStreamError
-from .json_edge import clean_text, plain_json
+from .json_edge import clean_text, encodable, plain_json
 from .messages import Content, Message, Opaque, Text, Thinking, ToolCall, clean_block, make_call
 from .ports import (
     BlockEvent,
@@ -54,7 +54,7 @@ class _ThinkingPart:
         text = clean_text("".join(self.pieces))
         if not text and self.signature is None and self.redacted is None:
             return None
-        return Thinking(text=text, signature=_clean(self.signature), redacted=_clean(self.redacted))
+        return Thinking(text=text, signature=_opaque(self.signature), redacted=_opaque(self.redacted))
 
 
 class _CallPart:
@@ -96,8 +96,8 @@ class _WholePart:
             return Opaque(provider="", data=plain_json(self.content))
 
 
-def _clean(text: str | None) -> str | None:
-    return None if text is None else clean_text(text)
+def _opaque(text: str | None) -> str | None:
+    return None if text is None else encodable(text)
 
 
 class ReplyBuilder:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from .cleaning import clean_request
 from .errors import ContinueError, HookError, LogError, ModelError, describe
 from .events import ContextCompacted, ModelResponse, Replaced
 from .hooks import BeforeModelCall, BeforeRequest, ModelCallInfo
@@ -179,6 +180,7 @@ def _caller(run: Run) -> CallModel:
     async def call_model(request: ModelRequest, purpose: str) -> Message:
         if run.recorder.run not in (run, None):
             raise ContinueError("context: the run of this strategy has ended")
+        request = clean_request(request)
         run.record(run.projector.aside(run.recorder, request, purpose))
         await run.seen()
         await run.flush()

@@ -19,6 +19,7 @@ import msgspec
 from .docstrings import read_docstring
 from .errors import ToolDefinitionError
 from .ports import ToolContext, ToolSpec
+from .redaction import holds_key
 from .tool_traits import Traits, plain_traits
 from .type_schema import arguments_adapter, arguments_schema, no_json_form
 
@@ -57,6 +58,8 @@ class ToolDefinition:
             raise self._refuse("no usable name; give one of letters, digits, '_' and '-': tool(fn, name=...)")
         if inspect.isasyncgenfunction(self.target) or inspect.isgeneratorfunction(self.target):
             raise self._refuse("a generator can't be a tool; return the result, tell progress by ToolContext")
+        if holds_key(self.name):
+            raise self._refuse("its name holds a key of a model provider")
         parameters = [p for p in inspect.signature(fn).parameters.values() if p.name not in self._hidden]
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from .errors import ToolDefinitionError
-from .json_edge import plain_json
+from .json_edge import clean_text, plain_json
 from .ports import JSON, ToolSpec
 
 V = TypeVar("V")
@@ -75,7 +75,12 @@ def plain_traits(traits: Traits, tool: str) -> dict[str, Any]:
     decides = functions(traits)
     for name in decides.keys() - set(_Decidable.__struct_fields__):
         raise ToolDefinitionError("tool: this trait can't be a function", tool=tool, trait=name)
-    plain = {name: getattr(_CAREFUL, name) if name in decides else value for name, value in traits.items()}
+    plain: dict[str, Any] = {
+        name: getattr(_CAREFUL, name) if name in decides else value for name, value in traits.items()
+    }
+    for name in ("title", "activity"):  # facts show them
+        if isinstance(plain.get(name), str):
+            plain[name] = clean_text(plain[name])
     if "meta" in plain:
         plain["meta"] = plain_json(plain["meta"])  # as it comes back from a log
     return plain
@@ -87,5 +92,9 @@ def decided(spec: ToolSpec, decides: Mapping[str, _Decide], args: JSON) -> ToolS
     Raises what a function raises, and ``msgspec.ValidationError`` for an answer of another type:
     made of arguments nobody has checked, it would go into the log and could not be read back.
     """
-    answers = msgspec.convert({name: decide(args) for name, decide in decides.items()}, _Decidable)
+    given: dict[str, Any] = {name: decide(args) for name, decide in decides.items()}
+    answers = msgspec.convert(
+        {name: clean_text(value) if isinstance(value, str) else value for name, value in given.items()},
+        _Decidable,
+    )
     return msgspec.structs.replace(spec, **{name: getattr(answers, name) for name in decides})

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from .cleaning import clean_system, clean_tools
 from .config import AgentContext, LoopConfig, Settings
 from .errors import HookError, LogError, ToolDefinitionError, describe
 from .events import ConfigChanged, QueueChanged, TurnEnd, TurnStart
 from .hooks import AfterTurn, BeforeTurn, TurnInfo
-from .json_edge import clean_text
 from .messages import user_message
 from .ports import SystemBlock
 from .projection import RequestConfig
 from .pull import pull
+from .redaction import holds_key
 from .run import Run
 from .state import AgentState, Queued
 from .toolbox import Toolbox
@@ -28,8 +29,16 @@ def request_config(
     """System prompt, tools and options of the requests to come.
 
     A plain system prompt gets the cache mark of the last message; blocks keep their own. A model that
-    takes no tools is offered none.
+    takes no tools is offered none. What tools say of themselves is sent, and recorded, without keys of model
+    providers.
+
+    Raises:
+        ValueError: the model's name or its options hold one.
+        ToolDefinitionError: a tool's name holds one.
     """
+    if holds_key(config.model.name):
+        raise ValueError("model: its name is recorded and holds no secrets, give keys to the model")
+    replace(config.options)  # raises: ``extra`` may hold more than it did when it was looked through
     options = config.options
     offered = toolbox.offered(active) if config.model.supports_tools else ()
     system = context.system
@@ -39,9 +48,9 @@ def request_config(
         )
     else:
         blocks = tuple(system)
-    blocks = tuple([replace(block, text=clean_text(block.text)) for block in blocks])
     held_back = len(offered) < len(toolbox.specs)
-    return RequestConfig(blocks, offered, options, toolbox.specs if held_back else ())
+    all_tools = clean_tools(toolbox.specs) if held_back else ()
+    return RequestConfig(clean_system(blocks), clean_tools(offered), options, all_tools)
 
 
 def start_turn(run: Run) -> None:

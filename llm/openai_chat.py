@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 from unspool.kernel.errors import AuthError, PartialStreamError
 from unspool.kernel.ports import ModelRequest, StreamEvent
-from unspool.kernel.redaction import hide_secret
+from unspool.kernel.redaction import hide_secret, holds_key
 
 from .openai_chat_request import Dialect, encode_request
 from .openai_chat_stream import ChatDecoder
@@ -25,6 +25,7 @@ class OpenAIChatModel:
 
     Raises:
         AuthError: ``api_key`` holds characters that no header can carry.
+        ValueError: ``name`` holds a key.
     """
 
     def __init__(
@@ -43,6 +44,8 @@ class OpenAIChatModel:
         self._url = base_url if base_url.endswith(_PATH) else base_url + _PATH
         self._key = _header_safe((api_key or "").strip(), name)
         hide_secret(self._key)
+        if holds_key(name):
+            raise ValueError("model: its name is recorded and holds no secrets, give the key as api_key")
         self._dialect = dialect or Dialect()
         self._headers = dict(headers or {})
         self._supports_tools = supports_tools

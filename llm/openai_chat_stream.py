@@ -33,7 +33,7 @@ from typing import Any
 import msgspec
 
 from unspool.kernel.errors import ModelError, OverloadedError, PartialStreamError
-from unspool.kernel.json_edge import clean_json, encode_text
+from unspool.kernel.json_edge import encodable_json, encode_text
 from unspool.kernel.ports import StreamEnd, StreamEvent, TextDelta, ThinkingDelta, ToolCallEnd
 
 from .faults import error_of, fault_of_body
@@ -155,7 +155,7 @@ class ChatDecoder:
     def _repaired(self, data: bytes) -> Chunk:
         """The chunk in data with bad UTF-8 or lone surrogates; anything else is an error."""
         try:
-            value, _ = clean_json(json.loads(data.decode("utf-8", "replace"), strict=False))
+            value, _ = encodable_json(json.loads(data.decode("utf-8", "replace"), strict=False))
             return msgspec.convert(value, Chunk)
         except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
             raise self._partial("an event of the stream is not a chat completion chunk") from None

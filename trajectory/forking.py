@@ -13,9 +13,12 @@ import msgspec
 
 from unspool.kernel.errors import LogError
 
+from .files import open_file, real_path
 from .header import About, Header, Parent, make_header, read_header, seal_header
-from .jsonl_reading import parent_path
+from .jsonl_reading import MAX_HEADER, may_begin_header, parent_path
+from .lease import folder_held
 from .lines import LogPath
+from .names import named_by
 from .record import Peek, hash_of_record, peek
 
 _STEP: Final = 4096  # bytes looked at around a place
@@ -42,15 +45,23 @@ def fork_log(
 ) -> Header:
     """Make the log ``target``, which begins with the facts of ``path`` up to number ``at`` (all, if None).
 
-    It is ``redacted`` where the log that it begins with is.
+    It is ``redacted`` where the log that it begins with is. ``session`` is by default what the file is called.
 
     Raises:
         LogError: ``path`` cannot be read or has no such fact, ``target`` is there already or cannot be written.
     """
     source, place = os.fspath(path), os.fspath(target)
+    session = session or named_by(place)
+    with folder_held(os.path.dirname(real_path(place)), alone=False):
+        return _forked(source, place, at, session, namespace, sender, redacted)
+
+
+def _forked(
+    source: str, place: str, at: int | None, session: str, namespace: str, sender: str, redacted: bool
+) -> Header:
     parent, patterns = _parent(source, place, at)
     about: About = {"namespace": namespace, "sender": sender, "parent": parent}
-    header = make_header(session or os.urandom(16).hex(), time.time(), redacted=redacted or patterns, **about)
+    header = make_header(session, time.time(), redacted=redacted or patterns, **about)
     line, _ = seal_header(header)
     try:
         os.makedirs(os.path.dirname(place) or ".", exist_ok=True)
@@ -59,8 +70,9 @@ def fork_log(
             file.write(line + b"\n")
     except FileExistsError as error:
         raise LogError("log: there is such a file already", kind="exists", path=place) from error
-    except OSError as error:
-        raise LogError("log: cannot be made", path=place, reason=error.strerror) from error
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise LogError("log: cannot be made", path=place, reason=reason) from error
     return header
 
 
@@ -74,7 +86,7 @@ def _parent(source: str, target: str, at: int | None) -> tuple[Parent, bool]:
         at = (last.seq if last else begins) if at is None else at
         if header.parent is None or at > begins:
             break
-        source = parent_path(header, source)
+        source = parent_path(header.parent, source)
     if at != 0:
         found = last if last is not None and last.seq == at else find_record(source, at)
         if found is None:
@@ -86,7 +98,7 @@ def _parent(source: str, target: str, at: int | None) -> tuple[Parent, bool]:
         if sealed is None:
             raise LogError("log: damaged record", kind="changed", path=source, seq=at, offset=found.offset)
         hashed = sealed
-    path = os.path.relpath(source, os.path.dirname(target) or ".")
+    path = os.path.relpath(real_path(source), os.path.dirname(real_path(target)))
     return Parent(session=header.session, seq=at, hash=hashed.decode(), path=path), header.redacted
 
 
@@ -96,7 +108,7 @@ def check_circle(path: str, seen: set[str]) -> None:
     Raises:
         LogError: it is one of them.
     """
-    place = os.path.abspath(path)
+    place = real_path(path)
     if place in seen:
         raise LogError("log: forks go round in a circle", kind="missing_parent", path=path)
     seen.add(place)
@@ -104,24 +116,21 @@ def check_circle(path: str, seen: set[str]) -> None:
 
 def _ends(path: str) -> tuple[Header, bytes, Stored | None]:
     """The header of a log, its hash, and the last record of the file."""
-    try:
-        with open(path, "rb") as file:
-            header, hashed, begin = first_record(file, path)
-            return header, hashed, last_record(file, begin)
-    except OSError as error:
-        raise LogError("log: cannot be read", path=path, reason=error.strerror) from error
+    with open_file(path) as file:
+        header, hashed, begin = first_record(file, path)
+        return header, hashed, last_record(file, begin)
 
 
 def first_record(file: BinaryIO, path: str) -> tuple[Header, bytes, int]:
     """The header of a log, its hash, and where the first record after it begins.
 
     Raises:
-        LogError: there is none, whole.
+        LogError: there is none (kind ``torn`` where it is being written, or was when that was interrupted).
     """
-    line = file.readline()
-    header, hashed = read_header(line.rstrip(b"\n"), path=path)
-    if not line.endswith(b"\n"):
+    line = file.readline(MAX_HEADER)
+    if len(line) < MAX_HEADER and not line.endswith(b"\n") and may_begin_header(line):
         raise LogError("log: the header is torn", kind="torn", path=path)
+    header, hashed = read_header(line.removesuffix(b"\n"), path=path)
     return header, hashed, len(line)
 
 
@@ -144,7 +153,7 @@ def last_record(file: BinaryIO, begin: int) -> Stored | None:
 
 def find_record(path: str, seq: int) -> Stored | None:
     """Record number ``seq`` of one file, found by halving; None where it is not there."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         low = len(file.readline())
         high = file.seek(0, os.SEEK_END)
         while low < high:

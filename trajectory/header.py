@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from unspool.kernel.errors import LogError
+from unspool.kernel.redaction import holds_key
 from unspool.kernel.version import __version__
 
 from .record import NO_HASH, Sealed, hash_of_record, prev_of, seal
@@ -70,10 +71,34 @@ _encode = msgspec.json.Encoder().encode
 
 
 def make_header(session: str, created: float, *, redacted: bool = False, **about: Unpack[About]) -> Header:
-    """The header of a new log."""
+    """The header of a new log.
+
+    Raises:
+        LogError: the session's id, its namespace or its sender holds a key of a model provider. They are what
+            sessions are found by: another text would be another session, or another's.
+    """
+    for name, text in (("session", session), *((name, about.get(name)) for name in ("namespace", "sender"))):
+        if holds_key(text):
+            raise LogError("log: the header would hold a key of a model provider", field=name)
     return Header(
         writer=f"unspool {__version__}", session=session, created=created, redacted=redacted, **about
     )
+
+
+def check_session(header: Header, session: str, path: str) -> None:
+    """Refuse the header of another session, as a file has that was copied or renamed.
+
+    Raises:
+        LogError: it is that.
+    """
+    if header.session != session:
+        raise another_session(header.session, session, path)
+
+
+def another_session(found: str, session: str, path: str) -> LogError:
+    """The error that the log of one session was found where that of another is expected."""
+    reason = f"it is that of session {found!r}"
+    return LogError("log: damaged header", kind="header", reason=reason, path=path, session=session)
 
 
 def seal_header(header: Header) -> Sealed:

@@ -10,7 +10,7 @@ Read with: ``jsonl.py`` (the writer), ``lines.py``, ``record.py``, ``loading.py`
 import os
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,21 +18,27 @@ from unspool.kernel.errors import LogError
 
 from .blobs import FolderBlobs
 from .decoding import NumberOf, number_of
-from .header import MAGIC, Header, read_header
+from .files import real_path
+from .header import MAGIC, Header, Parent, read_header
 from .lines import Line, Lines, LogPath
 from .record import hash_of_record, prev_of
 
-_ANCESTORS = 10_000  # forks of forks that are followed, so that a circle ends
+MAX_HEADER: Final = 1 << 20  # bytes: what is no log is not read to its end to find that out
 
 
 def blobs_of(path: str) -> FolderBlobs:
-    """Where a log keeps its large contents: a folder beside its file."""
-    return FolderBlobs(f"{path}.blobs")
+    """Where a log keeps its large contents: a folder beside its file, not beside a link to it."""
+    return FolderBlobs(f"{real_path(path)}.blobs")
 
 
 def snapshot_path(path: str) -> str:
     """Where a log keeps its snapshot: a file beside its own."""
-    return f"{path}.snapshot"
+    return f"{real_path(path)}.snapshot"
+
+
+def may_begin_header(data: bytes) -> bool:
+    """Whether a header may begin like this: one that is being written, or was left so."""
+    return data.startswith(MAGIC) or MAGIC.startswith(data)
 
 
 class StoredLine(NamedTuple):
@@ -55,7 +61,7 @@ class FileReader:
 
     def __init__(self, path: LogPath, number: NumberOf = number_of) -> None:
         self._number = number
-        self._lines = Lines(path)
+        self._lines = Lines(path, MAX_HEADER)
         self.path = self._lines.path
         self.blobs = blobs_of(self.path)
         self.header: Header | None = None
@@ -117,29 +123,42 @@ class FileReader:
         self.seq, self.hash = seq, hashed
         return StoredLine(seq, raw, self.blobs, self.path, line.number, line.offset)
 
-    def torn(self) -> bytes:
-        """What an interrupted write left after the last complete line.
+    def check_place(self) -> None:
+        """Make sure that the file is still there, as long as what was given of it.
+
+        Raises:
+            LogError: it is not.
+        """
+        self._lines.check_place()
+
+    def torn(self) -> bytes | None:
+        """What an interrupted write left after the last complete line; None where records came meanwhile.
 
         Raises:
             LogError: the file has no complete line, and what it has was never a log's; or what is left is
                 no part of a record but a whole one whose end was changed.
         """
-        rest = self._lines.rest()
+        rest = self._lines.torn()
+        if rest is None:
+            return None
         line = Line(self._lines.number + 1, self.offset, rest)
-        if self.header is None and not (rest.startswith(MAGIC) or MAGIC.startswith(rest)):
+        if self.header is None and not may_begin_header(rest):
             raise self._fault(line, "log: not an unspool log", kind="not_a_log")
         if hash_of_record(rest[:-1]) is not None:
             raise self._fault(line, "log: damaged record", kind="changed", reason="its end was changed")
         return rest
 
-    def warn_torn(self, what: str, stacklevel: int) -> None:
-        """Warn of a torn last line, if there is one."""
-        size = len(self.torn())
-        if size:
+    def warn_torn(self, what: str, stacklevel: int) -> bool:
+        """Warn of a torn last line, if there is one; False where records came meanwhile, to be read first."""
+        torn = self.torn()
+        if torn is None:
+            return False
+        if size := len(torn):
             place = f"path={self.path!r}, line={self._lines.number + 1}, offset={self.offset}"
             warnings.warn(
                 f"log: the last line is torn, {what} ({place}, bytes={size})", stacklevel=stacklevel + 1
             )
+        return True
 
     def _place(self, line: Line) -> dict[str, Any]:
         return {"path": self.path, "line": line.number, "offset": line.offset}
@@ -173,10 +192,9 @@ class _Segment(NamedTuple):
     hash: str
 
 
-def parent_path(header: Header, path: str) -> str:
+def parent_path(parent: Parent, path: str) -> str:
     """The file of the log that the one at ``path`` was forked from."""
-    assert header.parent is not None
-    return os.path.join(os.path.dirname(path), header.parent.path or f"{header.parent.session}.jsonl")
+    return os.path.join(os.path.dirname(real_path(path)), parent.path or f"{parent.session}.jsonl")
 
 
 def inherited(header: Header, path: str, number: NumberOf = number_of) -> Iterator[StoredLine]:
@@ -209,9 +227,9 @@ def _segments(header: Header, path: str) -> list[_Segment]:
     """Where the inherited records are, the nearest ancestor first."""
     segments: list[_Segment] = []
     limit, hashed = (header.parent.seq, header.parent.hash) if header.parent else (0, "")
-    steps = 0
+    seen: set[str] = set()
     while header.parent is not None:
-        source = parent_path(header, path)
+        source = parent_path(header.parent, path)
         try:
             reader = FileReader(source)
             try:
@@ -220,11 +238,12 @@ def _segments(header: Header, path: str) -> list[_Segment]:
                 reader.close()
         except LogError as error:
             raise _no_parent(path, source, str(error)) from error
-        steps += 1
-        if above is None or steps == _ANCESTORS:
-            raise _no_parent(
-                path, source, "it has no header" if above is None else "forks go round in a circle"
-            )
+        if above is None:
+            raise _no_parent(path, source, "it has no header")
+        place = real_path(source)
+        if place in seen:
+            raise _no_parent(path, source, "forks go round in a circle")
+        seen.add(place)
         if above.parent is None or limit > above.parent.seq:
             segments.append(_Segment(source, limit, hashed))
             limit, hashed = (above.parent.seq, above.parent.hash) if above.parent else (0, "")

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, NoReturn, Self
 
 from msgspec.structs import replace
 
@@ -19,15 +19,18 @@ from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
 
 from . import loading
+from .damage import Damage
 from .durability import BUFFERED, Durability
+from .files import open_file, real_path, whole_path
 from .forking import check_circle, first_record, fork_log, last_record
 from .head import Head
-from .header import Header
+from .header import Header, another_session, check_session
 from .jsonl import JsonlLog
 from .jsonl_reading import blobs_of, parent_path, snapshot_path
-from .lease import take_lease
+from .lease import folder_held, take_lease
 from .lines import LogPath
 from .loading import decode_line
+from .names import SUFFIX, check_id, new_id
 from .sessions import (
     Infos,
     Names,
@@ -35,19 +38,25 @@ from .sessions import (
     about,
     append_about,
     begun,
-    check_id,
     exists,
     has_forks,
     in_order,
     is_below,
     name_new,
-    new_id,
     no_session,
 )
 from .verify import Report, Salvaged, salvage, verify
 
-_SUFFIX: Final = ".jsonl"
 _CHANGED: Final = b'\n{"type":"session_changed"'
+
+
+class _Begun(JsonlLog):
+    """The log of a session that is gone on with, never made."""
+
+    _flags: ClassVar[int] = JsonlLog._flags & ~os.O_CREAT
+
+    def _begin(self) -> NoReturn:
+        raise no_session(os.path.basename(self.path).removesuffix(SUFFIX), self.path)
 
 
 class JsonlSessions:
@@ -61,18 +70,33 @@ class JsonlSessions:
         durability: Durability = BUFFERED,
         redact: Iterable[str] = (),
     ) -> None:
-        self.path = os.fspath(folder)
+        self.path = os.fspath(folder)  # as it was given, for people
+        self._place = whole_path(self.path)
         self._codec = codec
         self._durability = durability
         self._redact = tuple(redact)
 
     def _file(self, session: str) -> str:
-        return os.path.join(self.path, f"{check_id(session)}{_SUFFIX}")
+        return os.path.join(self._place, f"{check_id(session)}{SUFFIX}")
 
     def _existing(self, session: str) -> str:
         path = self._file(session)
         if not os.path.exists(path):
             raise no_session(session, self.path)
+        return path
+
+    def _known(self, session: str) -> str:
+        """The file of a session, whose header does not say that it is another one's.
+
+        Raises:
+            LogError: it does, or there is none.
+        """
+        path = self._existing(session)
+        try:
+            header = _header(path)
+        except LogError:
+            return path  # reading it says why
+        check_session(header, session, path)
         return path
 
     def create(
@@ -87,17 +111,28 @@ class JsonlSessions:
         """See ``Sessions.create``."""
         session = session or new_id()
         path = self._file(session)
-        if os.path.exists(path) and os.path.getsize(path):
+        if os.path.exists(path) and not _is_being_made(path):
             raise exists(session, path)
-        log = self._log(path, session, namespace=namespace, sender=sender)
+        try:
+            log = self._log(JsonlLog, path, session, namespace=namespace, sender=sender)
+        except LogError as error:
+            if error.details.get("kind") == "busy":
+                raise exists(session, path) from error  # begun by another one at this moment
+            raise
+        if not log._begun:
+            log.close()
+            raise exists(session, path)
         return name_new(self, log, title, metadata, time.time())
 
     def open(self, session: str) -> JsonlLog:
         """See ``Sessions.open``."""
-        return self._log(self._existing(session), session)
+        path = self._existing(session)
+        if _is_being_made(path):
+            raise no_session(session, path)
+        return self._log(_Begun, path, session)
 
-    def _log(self, path: str, session: str, **about: str) -> JsonlLog:
-        return JsonlLog(
+    def _log(self, kind: type[JsonlLog], path: str, session: str, **about: str) -> JsonlLog:
+        return kind(
             path, self._codec, durability=self._durability, redact=self._redact, session=session,
             namespace=about.get("namespace", ""), sender=about.get("sender", ""),
         )  # fmt: skip
@@ -115,10 +150,10 @@ class JsonlSessions:
         return in_order(wanted, limit)
 
     def _paths(self) -> Names:
-        if not os.path.isdir(self.path):
+        if not os.path.isdir(self._place):
             return []
-        with os.scandir(self.path) as entries:
-            return [entry.path for entry in entries if entry.name.endswith(_SUFFIX) and entry.is_file()]
+        with os.scandir(self._place) as entries:
+            return [entry.path for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file()]
 
     def info(self, session: str) -> SessionInfo:
         """See ``Sessions.info``."""
@@ -126,15 +161,19 @@ class JsonlSessions:
 
     def _info(self, path: str) -> SessionInfo:
         """What the ends of a file say of its session."""
-        session = os.path.basename(path).removesuffix(_SUFFIX)
+        session = os.path.basename(path).removesuffix(SUFFIX)
         info = SessionInfo(session=session, path=path)
         try:
-            with open(path, "rb") as file:
+            with open_file(path) as file:
+                if _is_being_made(path):
+                    made = os.fstat(file.fileno()).st_mtime
+                    return replace(info, created=made, updated=made)
                 header, _, begin = first_record(file, path)
                 info = begun(session, path, header)
                 last = last_record(file, begin)
                 if last is not None:
                     info = replace(info, facts=last.seq, updated=last.time)
+            check_session(header, session, path)
             title, metadata = about(_changes(path, header, self._codec or Codec()))
         except OSError as error:
             return replace(info, problem=error.strerror or str(error))
@@ -144,20 +183,20 @@ class JsonlSessions:
 
     def facts(self, session: str) -> Iterator[Fact]:
         """See ``Sessions.facts``."""
-        return loading.iter_facts(self._existing(session), self._codec)
+        return loading.iter_facts(self._known(session), self._codec)
 
     def records(self, session: str) -> Iterator[Record]:
         """See ``Sessions.records``."""
-        return loading.iter_records(self._existing(session), self._codec)
+        return loading.iter_records(self._known(session), self._codec)
 
     def follow(self, session: str, start: int = 0, *, poll_s: float = 0.1) -> AsyncGenerator[Fact, None]:
         """See ``Sessions.follow``."""
-        return loading.follow(self._existing(session), start, self._codec, poll_s=poll_s)
+        return loading.follow(self._known(session), start, self._codec, poll_s=poll_s)
 
     def fork(self, session: str, at: int | None = None, *, to: str = "") -> str:
         """See ``Sessions.fork``."""
         to = to or new_id()
-        source, target = self._existing(session), self._file(to)
+        source, target = self._known(session), self._file(to)
         header = _header(source)
         fork_log(
             source, target, at, session=to, namespace=header.namespace, sender=header.sender,
@@ -174,27 +213,43 @@ class JsonlSessions:
 
     def delete(self, session: str, *, forks: bool = False) -> Names:
         """See ``Sessions.delete``."""
-        self._existing(session)
+        with ExitStack() as held:
+            held.enter_context(folder_held(self._place, alone=True))  # first: then nobody forks meanwhile
+            self._existing(session)
+            family = self._family(session)
+            if len(family) > 1 and not forks:
+                raise has_forks(session, self._children()[real_path(self._file(session))])
+            paths = [self._file(name) for name in family]
+            for path in paths:
+                held.enter_context(_Lease(path))
+            for path in paths:
+                _remove(path)
+        return family
+
+    def _family(self, session: str) -> Names:
+        """A session and all that was forked from it, itself last."""
+        family, children = [session], self._children()
+        for name in family:  # which grows meanwhile
+            forks = children.get(real_path(self._file(name)), ())
+            family += [child for child in forks if child not in family]
+        return family[::-1]
+
+    def _children(self) -> Mapping[str, Names]:
+        """What was forked from each file."""
         children: dict[str, Names] = {}
         for info in self.list():
             if info.parent is not None:
-                children.setdefault(info.parent.session, []).append(info.session)
-        if session in children and not forks:
-            raise has_forks(session, children[session])
-        family = [session]
-        for name in family:  # which grows meanwhile
-            family += [child for child in children.get(name, ()) if child not in family]
-        paths = [self._file(name) for name in reversed(family)]
-        with ExitStack() as leases:
-            for path in paths:
-                leases.enter_context(_Lease(path))
-            for path in paths:
-                _remove(path)
-        return family[::-1]
+                children.setdefault(real_path(parent_path(info.parent, info.path)), []).append(info.session)
+        return children
 
     def verify(self, session: str, *, head: Head | str | None = None, repair: bool = False) -> Report:
         """See ``Sessions.verify``."""
-        return verify(self._existing(session), self._codec, head=head, repair=repair)
+        path = self._existing(session)
+        report = verify(path, self._codec, head=head, repair=repair)
+        if report.session in ("", session):
+            return report
+        other = Damage(kind="header", message=str(another_session(report.session, session, path)))
+        return replace(report, damage=(other, *report.damage))
 
     def salvage(self, session: str) -> Salvaged:
         """See ``Sessions.salvage``."""
@@ -232,21 +287,30 @@ class _Lease:
 
 
 def _remove(path: str) -> None:
+    parts = blobs_of(path).folder, snapshot_path(path)
+    alone = os.path.islink(path)  # what it leads to belongs to another place
     try:
         os.unlink(path)
     except OSError as error:
         raise LogError("log: cannot be deleted", path=path, reason=error.strerror) from error
-    shutil.rmtree(blobs_of(path).folder, ignore_errors=True)
-    with suppress(FileNotFoundError):
-        os.unlink(snapshot_path(path))
+    if not alone:
+        shutil.rmtree(parts[0], ignore_errors=True)
+        with suppress(FileNotFoundError):
+            os.unlink(parts[1])
 
 
 def _header(path: str) -> Header:
+    with open_file(path) as file:
+        return first_record(file, path)[0]
+
+
+def _is_being_made(path: str) -> bool:
+    """Whether a log has no header yet: it is being written, or was when that was interrupted."""
     try:
-        with open(path, "rb") as file:
-            return first_record(file, path)[0]
-    except OSError as error:
-        raise LogError("log: cannot be read", path=path, reason=error.strerror) from error
+        _header(path)
+    except LogError as error:
+        return error.details.get("kind") == "torn"
+    return False
 
 
 def _changes(path: str, header: Header, codec: Codec) -> Iterator[Fact]:
@@ -257,14 +321,14 @@ def _changes(path: str, header: Header, codec: Codec) -> Iterator[Fact]:
         yield from _changes_in(path, last, codec)
         if header.parent is None:
             return
-        last, path = min(last, header.parent.seq), parent_path(header, path)
+        last, path = min(last, header.parent.seq), parent_path(header.parent, path)
         header = _header(path)
 
 
 def _changes_in(path: str, last: int, codec: Codec) -> Iterator[Fact]:
     """Those of one file, of facts up to number ``last``."""
     get = blobs_of(path).get
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_file(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         end = data.rfind(b"\n")  # what follows is torn
         while (place := data.rfind(_CHANGED, 0, end)) >= 0:
             line, end = data[place + 1 : data.find(b"\n", place + 1)], place

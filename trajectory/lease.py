@@ -8,6 +8,8 @@ Read with: ``jsonl.py``, ``sqlite.py``.
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from unspool.kernel.errors import LogError
 
@@ -35,6 +37,27 @@ def take_lease(fd: int, path: str) -> None:
         raise LogError("log: another writer has it open", kind="busy", path=path, **details) from error
     except OSError as error:
         _warn(path, f"this file system has no locks: {error.strerror}")
+
+
+@contextmanager
+def folder_held(path: str, *, alone: bool) -> Iterator[None]:
+    """Within it, no log of a folder is deleted while another one is forked from it.
+
+    Whoever forks holds the folder together with others, whoever deletes holds it ``alone``; each waits for
+    its turn. Where there is no such folder, or no such locks, nothing is held.
+    """
+    try:
+        fd = os.open(path or ".", os.O_RDONLY) if fcntl is not None else -1
+    except (OSError, ValueError):
+        fd = -1
+    try:
+        if fd >= 0:
+            with suppress(OSError):
+                fcntl.flock(fd, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def _warn(path: str, why: str) -> None:

@@ -72,8 +72,10 @@ def _to_end(
     """What ``items`` makes of a log up to its end; a torn last line is warned of."""
     reader, once = reader_of(path, codec)
     try:
-        yield from items(reader, once)
-        reader.warn_torn("it is left out", stacklevel=4)
+        while True:
+            yield from items(reader, once)
+            if reader.warn_torn("it is left out", stacklevel=4):
+                return
     finally:
         reader.close()
 
@@ -144,13 +146,15 @@ async def follow(
     """Facts with ``start < seq`` as another process writes them; it waits for more until closed.
 
     Raises:
-        LogError: as ``iter_records``.
+        LogError: as ``iter_records``; or the file is gone or another one (kind ``no_session``), or was
+            cut off (``shortened``).
     """
     reader, once = reader_of(path, codec)
     try:
         while True:
             for fact in facts_of(reader, once, start):
                 yield fact
+            reader.check_place()
             await anyio.sleep(poll_s)
     finally:
         reader.close()

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import AgentEnd, AgentStart, ContextProjected, Fact, ModelResponse, Stored
-from unspool.kernel.lowering import Lowering, fingerprint_of
+from unspool.kernel.lowering import Lowering, fingerprint_of, hash_of
 from unspool.kernel.messages import AgentMessage, Message
 from unspool.kernel.ports import CallOptions, ModelRequest, SystemBlock, ToolSpec
 from unspool.kernel.projection import seed_of
@@ -97,6 +97,7 @@ class _Rebuilder:
         self._base = 0
         self._count = 0
         self._values: dict[tuple[str, type], Any] = {}
+        self._changed: set[str] = set()  # hashes of contents that are others now
 
     def see(self, fact: Fact) -> RecordedRequest | None:
         """Take in a fact; the request that it announces."""
@@ -142,7 +143,8 @@ class _Rebuilder:
                 options=self._value(fact, fact.options, CallOptions) or CallOptions(),
             ),
             fingerprint=fact.fingerprint,
-            exact=fingerprint == fact.fingerprint,
+            exact=fingerprint == fact.fingerprint
+            and self._changed.isdisjoint((fact.system, fact.tools, fact.options)),
         )
 
     def _resolved(
@@ -169,5 +171,7 @@ class _Rebuilder:
             if key not in self._state.blobs:
                 raise LogError("log: a request refers to contents that are not there", seq=fact.seq, hash=key)
             self._values[key, kind] = from_blob(self._state.blobs[key], kind)
+            if hash_of(self._values[key, kind]) != key:
+                self._changed.add(key)
         value: T = self._values[key, kind]
         return value

@@ -11,6 +11,7 @@ Read with: ``conductor.py`` (when things happen), ``recording.py`` (what happene
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from typing import Literal, cast
@@ -154,16 +155,28 @@ async def _best(recording: Recording, guesses: "_Guesses") -> Replayed:
 class _Guesses:
     """What a log leaves open, and a replay tries.
 
-    ``flips`` are moments at which something of the outside is let in late, when everything waits, although
-    the log has it between two pulls of the consumer. ``cuts`` say, by the start of a run that has no end,
-    when it was cut short: the process died while the run was ending.
+    Something of the outside that the log has between two pulls of the consumer may have come at the first of
+    several that have no fact between them, at a later one, or after all of them, when everything waited.
+    ``cuts`` say, by the start of a run that has no end, when it was cut short: the process died while the run
+    was ending.
     """
 
     def __init__(self, recording: Recording) -> None:
-        self.flips: set[int] = set()
         self.cuts: dict[int, Cut] = {}
         self._recording = recording
         self._left: dict[int, list[Cut]] = {}
+        self._chosen: dict[int, int] = {}  # by moment: 0 as the log has it, 1 the other way, then one by one
+        self._passed: Counter[int] = Counter()
+        self._tried: set[int] = set()
+
+    def pulls_before(self, moment: int, *, late: bool) -> float:
+        """How many pulls of the consumer pass before it comes; endless: not before everything waits."""
+        chosen = self._chosen.get(moment, 0)
+        return chosen - 1 if chosen > 1 else math.inf if late is (chosen == 0) else 0
+
+    def is_late(self, moment: int) -> bool:
+        """Whether something comes when everything waits, although the log has it otherwise."""
+        return self._chosen.get(moment) == 1
 
     def improve(self, moments: Sequence[int], position: int) -> bool:
         """Guess otherwise, after a replay that came to ``position``; False where nothing is left to try."""
@@ -176,10 +189,20 @@ class _Guesses:
                 self.cuts[start.seq] = left.pop(0)
                 return True
             self.cuts.pop(start.seq, None)
-        open_moments = [seq for seq in moments if seq not in self.flips and seq <= position + 1]
-        if open_moments:
-            self.flips.add(open_moments[-1])
-        return bool(open_moments)
+        self._passed |= Counter(moments)
+        reached = [moment for moment in moments if moment <= position + 1]
+        unchosen = [moment for moment in reached if moment not in self._chosen]
+        if unchosen:
+            self._chosen[unchosen[-1]] = 1
+            return True
+        for moment in reversed(reached):
+            if moment not in self._tried and self._chosen[moment] < self._passed[moment]:
+                self._chosen[moment] += 1
+                return True
+            if moment not in self._tried:
+                self._tried.add(moment)
+                self._chosen[moment] = 1
+        return False
 
 
 class _Live(Struct, frozen=True):
@@ -467,12 +490,16 @@ class _Performance:
         fact = self._conductor.next
         if fact is None or not is_input(fact) or self._recorder.run is None:
             return self._cut_now(waiting)
-        if not waiting:
-            self.moments.append(fact.seq)
-        if waiting or not (getattr(fact, "waiting", False) or fact.seq in self._guesses.flips):
+        if waiting or self._is_due(fact.seq, late=getattr(fact, "waiting", False)):
             self._input(fact)
             return True
         return False
+
+    def _is_due(self, moment: int, *, late: bool) -> bool:
+        """Whether what may come between two pulls of the consumer comes between these two."""
+        passed = self.moments.count(moment)
+        self.moments.append(moment)
+        return passed >= self._guesses.pulls_before(moment, late=late)
 
     def _input(self, fact: Fact) -> None:
         recorder = self._recorder
@@ -485,11 +512,8 @@ class _Performance:
         cut = self._conductor.cut
         if cut is None or self._conductor.position < cut.seq or self._was_cut:
             return False
-        if not waiting:
-            self.moments.append(-cut.seq)
-            late = cut.waiting or self._goes_on(cut)
-            if late != (-cut.seq in self._guesses.flips):
-                return False
+        if not waiting and not self._is_due(-cut.seq, late=cut.waiting or self._goes_on(cut)):
+            return False
         following = self._conductor.next
         if (
             cut.how == "abort"
@@ -551,7 +575,7 @@ class _Performance:
         """Everything waits: let in what came at such a moment, or see that this is the end of it."""
         conductor, following = self._conductor, self._conductor.next
         if self._let_in(waiting=True):
-            while (also := conductor.next) is not None and also.seq in self._guesses.flips:
+            while (also := conductor.next) is not None and self._guesses.is_late(also.seq):
                 self._input(also)  # they came in one moment
             return True
         at_work = conductor.busy > 0  # code of the host's: it may still end by itself, if only by the clock

@@ -5,25 +5,23 @@
 Read with: ``jsonl_sessions.py``, ``sqlite_sessions.py``, ``points.py`` (where to fork).
 """
 
-import os
-import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact, SessionChanged
+from unspool.kernel.json_edge import clean_json, clean_text
 from unspool.kernel.ports import EventLog
+from unspool.kernel.redaction import holds_key
 from unspool.kernel.state import AgentState
 
 from .head import Head
 from .header import Header, Parent
 from .verify import Report, Salvaged
-
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -169,24 +167,6 @@ class Sessions(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def check_id(session: str) -> str:
-    """An id that is fit for a file's name.
-
-    Raises:
-        LogError: it is not.
-    """
-    if not _ID.fullmatch(session):
-        raise LogError(
-            "log: a session's id is made of A-Z a-z 0-9 . _ - and begins with none of ._-", session=session
-        )
-    return session
-
-
-def new_id() -> str:
-    """A random id."""
-    return os.urandom(16).hex()
-
-
 def is_below(namespace: str, wanted: str | None) -> bool:
     """Whether a namespace is ``wanted`` or below it."""
     return wanted is None or namespace == wanted or namespace.startswith(f"{wanted.rstrip('/')}/")
@@ -195,9 +175,13 @@ def is_below(namespace: str, wanted: str | None) -> bool:
 def append_about(
     log: SessionHandle, title: str | None, metadata: Mapping[str, Any] | None, now: float
 ) -> None:
-    """Store what people call a session as its next fact."""
+    """Store what people call a session as its next fact, without keys of model providers."""
     if title is not None or metadata is not None:
+        if title is not None and holds_key(title):
+            title = clean_text(title)
         noted = None if metadata is None else dict(metadata)
+        if holds_key(noted):
+            noted = clean_json(noted)[0]
         log.append(SessionChanged(seq=log.seq + 1, time=now, title=title, metadata=noted))
 
 

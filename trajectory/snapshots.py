@@ -101,7 +101,11 @@ def make_snapshot(state: AgentState, hashed: bytes, codec: Codec) -> bytes:
 def _kinds_of(view: Iterable[str | Stored]) -> Iterator[str]:
     """The kinds of application messages that are in a view alone, where their class is known here."""
     for each in view:
-        if isinstance(each, Stored) and each.app is not None and not isinstance(each.app.value, OpaqueMessage):
+        if (
+            isinstance(each, Stored)
+            and each.app is not None
+            and not isinstance(each.app.value, OpaqueMessage)
+        ):
             yield each.app.kind
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+import anyio
 import anyio.lowlevel
 from anyio import to_thread
 
@@ -119,6 +120,15 @@ class Rows:
         head, newest = found[0] if found else (b"", None)
         if head != self.hash and (newest is None or seq_of(newest) <= self.seq):
             raise self._fault("log: records are missing at its end", self.seq, kind="shortened")
+
+    def check_session(self) -> None:
+        """Whether the session is still there.
+
+        Raises:
+            LogError: it was deleted; one of its name that was made since is another one.
+        """
+        if not self._database.rows("SELECT 1 FROM sessions WHERE id = ?", (self.row,)):
+            raise no_session(self.header.session, self._file)
 
     def _fault(self, what: str, seq: int, **details: Any) -> LogError:
         return LogError(what, path=self._file, session=self.header.session, seq=seq, **details)
@@ -255,8 +265,7 @@ class SqliteLog(StoredLog):
                 database.execute(_APPEND, (key, line, hashed))
                 database.execute("INSERT INTO titles VALUES (?)", (key,))
             return
-        with database.lock:
-            database.execute(_APPEND, (key, line, hashed))
+        database.execute(_APPEND, (key, line, hashed))
 
     def _put(self, data: bytes) -> str:
         return self._database.put_blob(self._row, data)
@@ -292,8 +301,7 @@ class SqliteLog(StoredLog):
         return found[0][0] if found else None
 
     def _keep_snapshot(self, data: bytes) -> None:
-        with self._database.lock:
-            self._database.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (self._row, data))
+        self._database.execute("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", (self._row, data))
 
     def records(self) -> Iterator[Record]:
         """All records so far, those of the sessions it was forked from first."""
@@ -403,6 +411,28 @@ def records_of_rows(database: Database, name: str, codec: Codec) -> Iterator[Rec
     once = Once(codec)
     rows = Rows(database, name, once.number_of)
     for seq, line in rows.available():
-        fact = decode_line(line, database.get_blob, once, seq, database.path)
-        yield Record(fact, attach(body_of(line), database.get_blob))
+        yield _record(database, line, once, seq)
     rows.check_head()
+
+
+async def follow_rows(
+    database: Database, name: str, codec: Codec, start: int, poll_s: float
+) -> AsyncGenerator[Record, None]:
+    """The records of a session after number ``start``, and those to come, with their bytes as stored.
+
+    Raises:
+        LogError: there is no such session, or not any more; or it is damaged.
+    """
+    once = Once(codec)
+    rows = Rows(database, name, once.number_of)
+    while True:
+        for seq, line in rows.available():
+            if seq > start:
+                yield _record(database, line, once, seq)
+        await anyio.sleep(poll_s)
+        rows.check_session()
+
+
+def _record(database: Database, line: bytes, once: Once, seq: int) -> Record:
+    fact = decode_line(line, database.get_blob, once, seq, database.path)
+    return Record(fact, attach(body_of(line), database.get_blob))

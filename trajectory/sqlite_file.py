@@ -12,6 +12,7 @@ import errno
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,13 +28,14 @@ SHIFT: Final = 40  # a record's key is its session's row, and in the lower 40 bi
 _MASK: Final = (1 << SHIFT) - 1
 _APPLICATION: Final = 0x556E5370  # "UnSp", where the `file` command looks for it
 _BUSY_S: Final = 5.0  # how long a commit of another process is waited for; one takes microseconds
+_PAUSE_S: Final = 0.002  # between two tries where SQLite itself does not wait
 _CHECKPOINT: Final = 8 << 20  # bytes of the WAL file beyond which a barrier has it written back
 _MEMORY: Final = ":memory:"
 _FAILURES: Final = (sqlite3.Error, UnicodeDecodeError)  # the latter where a message quotes what is damaged
 _OPENING = threading.Lock()  # closing a file gives back the locks that SQLite has on it in this process
 
+_WAL: Final = "PRAGMA journal_mode = WAL"
 _PRAGMAS: Final = (
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
     "PRAGMA wal_autocheckpoint = 0",
     "PRAGMA foreign_keys = ON",
@@ -73,7 +75,9 @@ def seq_of(key: int) -> int:
 class Database:
     """A connection to a file of sessions, made if missing; used from any thread, one at a time.
 
-    A file that may not be written, an archive for instance, can be read all the same.
+    What the file is gets looked at before anything is written to it. Without ``create`` an empty one stays
+    empty, a file without sessions, until ``make``. A file that may not be written, an archive for instance,
+    can be read all the same. A connection does not survive a fork: the other process is refused.
 
     Raises:
         LogError: the file cannot be opened, is no such file, in another format, or damaged.
@@ -82,6 +86,7 @@ class Database:
     def __init__(self, path: LogPath, *, create: bool = True) -> None:
         self.path = os.fspath(path)
         self.lock = threading.RLock()
+        self._pid = os.getpid()
         self.writers: set[int] = set()  # rows of the sessions that are written, where no file can tell
         self.in_memory = self.path == _MEMORY
         if not create and not self.in_memory and not os.path.exists(self.path):
@@ -102,25 +107,47 @@ class Database:
             raise self.error("log: cannot be opened", error) from error
         self._connection.text_factory = _text
         try:
-            self._prepare()
+            self._settle(create=create)
         except BaseException:
             self._connection.close()
             raise
 
-    def _prepare(self) -> None:
+    def make(self) -> None:
+        """Make the tables, where the file is empty so far.
+
+        Raises:
+            LogError: SQLite could not.
+        """
+        with self.lock:
+            if self._empty:
+                self._settle(create=True)
+
+    def _settle(self, *, create: bool) -> None:
+        self._empty = self._is_empty()
+        if self._empty and not create:
+            return
+        if not self._read_only:
+            self._use_wal()
+            for pragma in _PRAGMAS:
+                self._fetch(pragma)
+        if self._empty:
+            self._create()
+            self._empty = self._is_empty()  # whoever was faster may have made something else
+
+    def _is_empty(self) -> bool:
+        """Whether there is nothing in the file yet.
+
+        Raises:
+            LogError: what is in it is not ours, in another format, or damaged.
+        """
         try:
-            for pragma in () if self._read_only else _PRAGMAS:
-                self.rows(pragma)
-            empty = not self._schema()  # first: whoever makes it meanwhile marks it in the same transaction
-            ((application,),) = self.rows("PRAGMA application_id")
-            ((version,),) = self.rows("PRAGMA user_version")
-            if not application and not version and empty:
-                self._create()
-                return
+            application, version, schema = self._marks()
         except LogError as error:
             if "not a database" in str(error.details.get("reason")):
                 raise LogError("log: not an unspool log", kind="not_a_log", path=self.path) from error
             raise
+        if not application and not version and not schema:
+            return True
         if application != _APPLICATION:
             raise LogError("log: not an unspool log", kind="not_a_log", path=self.path)
         if version != FORMAT:
@@ -128,12 +155,37 @@ class Database:
             raise LogError(
                 f"log: written in {which}", kind="format", path=self.path, format=version, supported=FORMAT
             )
-        if not {statement.strip("; \n") for statement in _statements(_TABLES)} <= self._schema():
+        if not {statement.strip("; \n") for statement in _statements(_TABLES)} <= schema:
             raise LogError("log: its tables are not those that were made", kind="database", path=self.path)
+        return False
+
+    def _marks(self) -> tuple[int, int, set[str]]:
+        """Application, format and schema, all of the same moment: another process may be making them."""
+        self._fetch("BEGIN")
+        try:
+            ((application,),) = self._fetch("PRAGMA application_id")
+            ((version,),) = self._fetch("PRAGMA user_version")
+            return application, version, self._schema()
+        finally:
+            with suppress(sqlite3.Error):  # what went wrong before is what is told
+                self._connection.rollback()
 
     def _schema(self) -> set[str]:
         """The statements that made what is in the file."""
-        return {sql for (sql,) in self.rows("SELECT sql FROM sqlite_master WHERE sql NOT NULL")}
+        return {sql for (sql,) in self._fetch("SELECT sql FROM sqlite_master WHERE sql NOT NULL")}
+
+    def _use_wal(self) -> None:
+        """Have the file use a WAL. SQLite does not wait for others here, who may be doing just the same."""
+        until = time.monotonic() + _BUSY_S
+        while True:
+            try:
+                self._fetch(_WAL)
+            except LogError as error:
+                if not _is_busy(error.__cause__) or time.monotonic() >= until:
+                    raise
+                _pause()
+            else:
+                return
 
     def _create(self) -> None:
         with self.transaction():
@@ -148,6 +200,7 @@ class Database:
         Raises:
             LogError: SQLite could not.
         """
+        self._check_process()
         with self.lock:
             self.execute("BEGIN IMMEDIATE")
             try:
@@ -164,28 +217,50 @@ class Database:
         Raises:
             LogError: SQLite could not.
         """
-        try:
-            return self._connection.execute(statement, tuple(values))
-        except _FAILURES as error:
-            raise self.error("log: cannot be used", error) from error
+        self._check_process()
+        with self.lock:
+            try:
+                return self._connection.execute(statement, tuple(values))
+            except _FAILURES as error:
+                raise self.error("log: cannot be used", error) from error
 
     def rows(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
-        """All rows of a query.
+        """All rows of a query; none while the file is empty.
 
         Raises:
             LogError: SQLite could not.
         """
+        self._check_process()
         with self.lock:
-            try:
-                return self._connection.execute(statement, tuple(values)).fetchall()
-            except _FAILURES as error:
-                raise self.error("log: cannot be read", error) from error
+            if self._empty:
+                self._settle(create=False)
+            return [] if self._empty else self._fetch(statement, values)
+
+    def _fetch(self, statement: str, values: Iterable[Any] = ()) -> list[Any]:
+        try:
+            return self._connection.execute(statement, tuple(values)).fetchall()
+        except _FAILURES as error:
+            raise self.error("log: cannot be read", error) from error
+
+    def _check_process(self) -> None:
+        """Before the lock: a thread that the fork left behind may have it.
+
+        Raises:
+            LogError: this is a forked process. SQLite's locks stayed with the one that opened the file.
+        """
+        if os.getpid() != self._pid:
+            raise LogError(
+                "log: another process opened it, which this one was forked from",
+                kind="busy",
+                path=self.path,
+                pid=self._pid,
+            )
 
     def error(self, what: str, error: Exception) -> LogError:
         """An error of SQLite's as one of the log's."""
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        damaged = isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError)
-        damaged = damaged and not isinstance(error, sqlite3.OperationalError)
+        # SQLite's own word for damage is the class itself; those derived from it say what was asked amiss
+        damaged = type(error) is sqlite3.DatabaseError or isinstance(error, UnicodeDecodeError)
         details = {"kind": "database"} if damaged else {}
         return LogError(what, path=self.path, reason=reason, **details)
 
@@ -243,6 +318,7 @@ class Database:
         Raises:
             LogError: SQLite finds its file damaged.
         """
+        self._check_process()
         try:
             connection = sqlite3.connect(self.path, isolation_level=None, timeout=0)
             try:
@@ -255,8 +331,10 @@ class Database:
             raise self.error("log: cannot be written back", error) from error
 
     def close(self) -> None:
-        with self.lock:
-            self._connection.close()
+        """Let go of the file; in a forked process it is the other's, and nothing happens."""
+        if os.getpid() == self._pid:
+            with self.lock:
+                self._connection.close()
 
 
 def _made(path: str) -> tuple[int, int]:
@@ -283,6 +361,17 @@ def _is_read_only(path: str) -> bool:
     if os.path.exists(wal) and os.path.getsize(wal):
         raise PermissionError(errno.EACCES, "not closed by its last writer, and not writable")
     return True
+
+
+def _is_busy(error: BaseException | None) -> bool:
+    """Whether SQLite says that others use the file."""
+    return (
+        isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+    )
+
+
+def _pause() -> None:
+    time.sleep(_PAUSE_S)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

@@ -5,9 +5,9 @@ Read with: ``sessions.py`` (what each method is for), ``sqlite.py``, ``sqlite_fi
 
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from typing import Any, Final, Self
 
-import anyio
 import msgspec
 from msgspec.structs import replace
 
@@ -15,12 +15,12 @@ from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
 
-from .decoding import Once
 from .durability import BUFFERED, Durability
 from .head import Head
 from .header import Header, Parent, make_header, seal_header
 from .lines import LogPath
 from .loading import decode_line
+from .names import check_id, new_id
 from .record import hash_of_record, peek
 from .sessions import (
     Infos,
@@ -29,22 +29,20 @@ from .sessions import (
     about,
     append_about,
     begun,
-    check_id,
     exists,
     has_forks,
     in_order,
     is_below,
     name_new,
-    new_id,
     no_fact,
     no_session,
 )
 from .sqlite import (
     Lease,
-    Rows,
     SqliteLog,
     facts_of_rows,
     find_session,
+    follow_rows,
     header_of,
     lineage,
     records_of_rows,
@@ -69,6 +67,8 @@ WHERE t.id > ? AND t.id <= ? ORDER BY t.id DESC
 
 class SqliteSessions:
     """A ``Sessions`` whose logs are in one file, ``:memory:`` for none; made if missing.
+
+    Without ``create`` a missing file is an error, and an empty one stays empty until a session is created.
 
     Raises:
         LogError: the file cannot be opened, is none of ours, or in another format.
@@ -118,7 +118,10 @@ class SqliteSessions:
         line, hashed = seal_header(header)
         seq = parent.seq if parent else 0
         database = self._database
+        database.make()
         with database.transaction():
+            if parent and not database.rows("SELECT 1 FROM sessions WHERE id = ?", (parent_row,)):
+                raise no_session(parent.session, self.path)  # it was deleted meanwhile
             if database.rows("SELECT 1 FROM sessions WHERE name = ?", (session,)):
                 raise exists(session, self.path)
             row = database.execute(
@@ -185,13 +188,15 @@ class SqliteSessions:
         self, session: str, start: int = 0, *, poll_s: float = 0.1
     ) -> AsyncGenerator[Fact, None]:
         """See ``Sessions.follow``."""
-        once = Once(self._codec)
-        rows = Rows(self._database, session, once.number_of)
-        while True:
-            for seq, line in rows.available():
-                if seq > start:
-                    yield decode_line(line, self._database.get_blob, once, seq, self.path)
-            await anyio.sleep(poll_s)
+        async with aclosing(self.follow_records(session, start, poll_s=poll_s)) as records:
+            async for record in records:
+                yield record.fact
+
+    def follow_records(
+        self, session: str, start: int = 0, *, poll_s: float = 0.1
+    ) -> AsyncGenerator[Record, None]:
+        """The same with their bytes as stored."""
+        return follow_rows(self._database, session, self._codec, start, poll_s)
 
     def fork(self, session: str, at: int | None = None, *, to: str = "") -> str:
         """See ``Sessions.fork``."""
@@ -236,16 +241,17 @@ class SqliteSessions:
 
     def delete(self, session: str, *, forks: bool = False) -> Names:
         """See ``Sessions.delete``."""
-        row, _ = stored_session(self._database, session)
-        family = self._family(row, session)
-        if len(family) > 1 and not forks:
-            raise has_forks(session, [name for _, name in self._children(row)])
+        stored_session(self._database, session)  # an empty file has nothing to begin a transaction for
         leases: list[Lease] = []
         gone = False
         try:
-            for row in family:
-                leases.append(Lease(self._database, row))
-            with self._database.transaction():
+            with self._database.transaction():  # nobody forks it meanwhile
+                row, _ = stored_session(self._database, session)
+                family = self._family(row, session)
+                if len(family) > 1 and not forks:
+                    raise has_forks(session, [name for _, name in self._children(row)])
+                for row in family:
+                    leases.append(Lease(self._database, row))
                 self._database.execute("PRAGMA defer_foreign_keys = ON")
                 for row in family:
                     self._remove(row)

@@ -3,6 +3,7 @@
 Read with: ``jsonl.py`` and ``sqlite.py`` (where the records go), ``record.py``, ``strict.py``, ``durability.py``.
 """
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
@@ -14,7 +15,7 @@ from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, Signal
 from unspool.kernel.state import AgentState
 
-from .blobs import detach, is_to_detach
+from .blobs import THRESHOLD, detach, is_to_detach
 from .durability import Durability, Syncer
 from .head import Head
 from .header import Header
@@ -40,6 +41,8 @@ class StoredLog(ABC):
         self._redaction = Redaction(redact)
         self._redacts = bool(self._redaction)
         self._lock = Lock()
+        self._pid = os.getpid()  # a fork of this process shares its lease, and is another writer all the same
+        self._threshold = THRESHOLD
         self._syncer = Syncer(durability, sync)
         self._syncs = self._syncer.active
         self._tails = Tails()
@@ -60,7 +63,8 @@ class StoredLog(ABC):
         """Store ``fact``, or nothing; from any thread. Signals are not kept.
 
         Raises:
-            LogError: it is not the next fact, JSON would change it, or it could not be written.
+            LogError: it is not the next fact, JSON would change it, or it could not be written; or this process was
+                forked from the one that opened the log (kind ``busy``).
         """
         if type(fact) in SIGNALS:
             return
@@ -68,6 +72,8 @@ class StoredLog(ABC):
             body = encode(self._codec, fact)  # type: ignore[arg-type]  # a signal was sent away
         except (CodecError, ArithmeticError) as error:
             raise self._error("log: the fact cannot be stored", reason=str(error)) from error
+        if os.getpid() != self._pid:  # before the lock, which may be held for ever in a forked process
+            raise self._error("log: another process opened it, and writes it", kind="busy", pid=self._pid)
         seq = fact.seq
         with self._lock:
             if seq != self.seq + 1 or self._broken or LINE_END in body:
@@ -75,9 +81,9 @@ class StoredLog(ABC):
             if self._syncs:
                 self._syncer.check()
             if self._redacts:
-                body = self._redaction.apply(body)
+                body = self._redaction.apply(body, self._codec)
             if is_to_detach(body):
-                body = detach(body, self._put)
+                body = detach(body, self._put, self._threshold)
             line, hashed = seal_line(body, self._hash, self._record_end)
             self._store(line, hashed, seq)
             self._hash = hashed

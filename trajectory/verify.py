@@ -21,8 +21,8 @@ from .blobs import attach
 from .damage import Damage, DamageKind, Found, Inspector, Place, records_in
 from .decoding import Once
 from .head import Head
-from .header import MAGIC, Header, read_header
-from .jsonl_reading import blobs_of, inherited
+from .header import Header, read_header
+from .jsonl_reading import blobs_of, inherited, may_begin_header
 from .lease import take_lease
 from .lines import Line, Lines, LogPath
 from .record import body_of, hash_of_record
@@ -106,8 +106,9 @@ def _repaired(scan: "_Scan") -> Report:
     """What is wrong with a log after a torn tail, and nothing else, was cut off, as its one writer."""
     try:
         fd = os.open(scan.path, os.O_RDWR)
-    except OSError as error:
-        raise LogError("log: cannot be opened", path=scan.path, reason=error.strerror) from error
+    except (OSError, ValueError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise LogError("log: cannot be opened", path=scan.path, reason=reason) from error
     try:
         take_lease(fd, scan.path)  # first: what looks torn may be another's write under way
         report = _looked_over(scan)
@@ -150,11 +151,13 @@ class _Scan:
         """Look at everything; gives the facts that are whole, in the order of storage."""
         lines = Lines(self.path)
         try:
-            for line in lines.available():
-                yield from self._look(line) if line.number > 1 else self._begin(line)
-                if self._foreign:
-                    return
-            rest = lines.rest()
+            rest = None
+            while rest is None:  # a writer may go on meanwhile
+                for line in lines.available():
+                    yield from self._look(line) if line.number > 1 else self._begin(line)
+                    if self._foreign:
+                        return
+                rest = lines.torn()
             if rest:
                 yield from self._tail(Line(lines.number + 1, lines.offset, rest))
         finally:
@@ -226,10 +229,11 @@ class _Scan:
         if hash_of_record(line.raw[:-1]) is not None:
             yield from self._look(line) if line.number > 1 else self._begin(line)
             return
+        if line.number == 1:
+            if not may_begin_header(line.raw):
+                self._note("not_a_log", "log: not an unspool log", line)
+            return  # a log that is being made has no facts to lose
         self.torn = len(line.raw)
-        if self._header is None and line.number == 1 and not _may_begin_a_log(line.raw):
-            self._note("not_a_log", "log: not an unspool log", line)
-            return
         self._note("torn", f"a write of {self.torn} bytes or more was interrupted", line)
 
     def report(self) -> Report:
@@ -254,7 +258,3 @@ class _Scan:
 
     def _note(self, kind: DamageKind, message: str, line: Line) -> None:
         self._damage.append(Damage(kind=kind, message=message, line=line.number, offset=line.offset))
-
-
-def _may_begin_a_log(raw: bytes) -> bool:
-    return raw.startswith(MAGIC) or MAGIC.startswith(raw)

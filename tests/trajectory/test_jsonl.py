@@ -69,12 +69,15 @@ from unspool.trajectory import (
     follow,
     group,
     iter_records,
+    jsonl_reading,
     load,
     load_records,
+    salvage,
     verify,
 )
 from unspool.trajectory.durability import Syncer
 from unspool.trajectory.header import make_header, seal_header
+from unspool.trajectory.lines import Line, Lines
 from unspool.trajectory.record import seal
 from unspool.trajectory.strict import _RULES, check_json
 
@@ -134,10 +137,29 @@ def test_file_is_a_header_and_one_line_a_fact(tmp_path: Path) -> None:
 
 def test_writer_goes_on_after_the_last_fact(tmp_path: Path) -> None:
     path = write(tmp_path / "log", *turns(1))
-    with JsonlLog(path, session="another") as log:
+    with JsonlLog(path) as log:
         assert (log.seq, log.session) == (1, "s1")
         log.append(turn(2))
     assert path.read_bytes() == b"".join(turns(1, 2))
+
+
+def test_a_session_is_called_what_its_file_is(tmp_path: Path) -> None:
+    with JsonlLog(tmp_path / "tuesday.jsonl") as log:
+        assert log.session == "tuesday"
+    with JsonlLog(tmp_path / "other.jsonl", session="monday") as log:
+        assert log.session == "monday"
+    for name in ("not an id.jsonl", "log", "log.txt", ".jsonl", f"{'a' * 129}.jsonl"):
+        with JsonlLog(tmp_path / name) as log:
+            assert re.fullmatch("[0-9a-f]{32}", log.session)
+
+
+def test_the_log_of_another_session_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "log", *turns(1))
+    before = path.read_bytes()
+    with pytest.raises(LogError, match="it is that of session 's1'"):
+        JsonlLog(path, session="another")
+    assert path.read_bytes() == before
+    JsonlLog(path, session="s1").close()
 
 
 def test_signals_are_left_out(tmp_path: Path) -> None:
@@ -769,6 +791,101 @@ def test_follow_reads_another_process_and_survives_a_line_taken_back(tmp_path: P
 
 
 # --- a log that fails in the middle of a run ----------------------------------------------------
+
+
+class Busy(Lines):
+    """A file whose writer stores another record each time that a reader has come to the end."""
+
+    log: JsonlLog
+
+    def available(self) -> Iterator[Line]:
+        yield from super().available()
+        if self.log.seq < 4:
+            self.log.append(turn(self.log.seq + 1))
+
+
+def test_a_log_that_is_being_written_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Callable[[Path], list[Fact]]] = [load, lambda path: salvage(path).facts]
+    for number, read in enumerate(reads):
+        path = write(tmp_path / f"{number}", *turns(1))
+        with JsonlLog(path) as Busy.log, monkeypatch.context() as patch:
+            for module in (jsonl_reading, sys.modules["unspool.trajectory.verify"]):
+                patch.setattr(module, "Lines", Busy)
+            assert read(path) == [turn(1), turn(2), turn(3), turn(4)]
+            assert verify(path).ok
+
+
+def test_a_write_under_way_is_looked_at_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, (first, second) = tmp_path / "log", turns(1, 2)[1:]
+    write(path, HEADER, b"\n", first, second[:9])
+    real = Lines.rest
+
+    def rest(self: Lines, limit: int = -1) -> bytes:
+        found = real(self, limit)
+        if limit < 0:
+            write(path, HEADER, b"\n", first, second)
+        return found
+
+    monkeypatch.setattr(Lines, "rest", rest)
+    assert load(path) == [turn(1), turn(2)]
+
+
+GONE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "deleted": (lambda path: path.unlink(), "no_session"),
+    "moved": (lambda path: path.rename(path.with_suffix(".old")), "no_session"),
+    "replaced": (lambda path: write(path.with_suffix(".new"), *turns(1, 2)).rename(path), "no_session"),
+    "cut off": (lambda path: os.truncate(path, len(HEADER) + 1), "shortened"),
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", GONE)
+def test_follow_ends_with_its_file(tmp_path: Path, name: str, backend: str) -> None:
+    change, kind = GONE[name]
+
+    async def main() -> None:
+        path = write(tmp_path / "log", *turns(1))
+        with anyio.fail_after(10), pytest.raises(LogError) as caught:
+            async with aclosing(follow(path, poll_s=0.001)) as facts:
+                async for _ in facts:
+                    change(path)
+        assert caught.value.details["kind"] == kind
+
+    anyio.run(main, backend=backend)
+
+
+def test_a_forked_process_is_no_second_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with JsonlLog(tmp_path / "log") as log:
+        log.append(turn(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: -1)
+            with pytest.raises(LogError, match="another process") as caught:
+                log.append(turn(2))
+        assert caught.value.details["kind"] == "busy"
+        log.append(turn(2))
+    assert load(tmp_path / "log") == [turn(1), turn(2)]
+
+
+def test_a_pipe_takes_facts_and_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    large = MessageEnd("m1", user_message("x" * 20_000), seq=2)
+    with JsonlLog(path, session="s1") as log:
+        log.append(turn(1))
+        log.append(large)
+        log.snapshot()
+        assert (log.seq, log.state().seq, list(log.records())) == (2, 0, [])
+        assert b"x" * 20_000 in os.read(log._fd, 1 << 16)
+
+        async def main() -> None:
+            assert [fact async for fact in log.read()] == []
+            log.close()
+            assert [fact async for fact in log.tail()] == []
+
+        anyio.run(main)
+    with pytest.raises(LogError, match="not a regular file"):
+        load(path)
+    assert os.listdir(tmp_path) == ["pipe"]
 
 
 @BACKENDS

@@ -8,7 +8,17 @@ import pytest
 from hosts import HOSTS, Host
 from msgspec.structs import replace
 
-from unspool.kernel import Agent, ContextProjected, Fact, FakeClock, MessageEnd, ModelResponse, Text, fold
+from unspool.kernel import (
+    Agent,
+    AgentStart,
+    ContextProjected,
+    Fact,
+    FakeClock,
+    MessageEnd,
+    ModelResponse,
+    Text,
+    fold,
+)
 from unspool.kernel.errors import LogError
 from unspool.llm.scripted import ScriptedModel, Wait
 from unspool.trajectory import JsonlSessions, MemoryLog, SqliteSessions, request_at, requests
@@ -137,13 +147,27 @@ def test_what_was_changed_is_not_exact(session: tuple[Host, list[Fact]]) -> None
 
 
 def test_what_is_not_there_is_damage(session: tuple[Host, list[Fact]]) -> None:
-    facts = session[1]
-    for kind, what in (
-        (MessageEnd, "a message that is not there"),
-        (type(facts[0]), "contents that are not there"),
+    def renamed(fact: Fact) -> Fact:
+        if not isinstance(fact, MessageEnd) or fact.message is None:
+            return fact
+        return replace(fact, id="other", message=replace(fact.message, id="other"))
+
+    def emptied(fact: Fact) -> Fact:
+        return replace(fact, blobs={}) if isinstance(fact, AgentStart | ContextProjected) else fact
+
+    for change, what in (
+        (renamed, "a message that is not there"),
+        (emptied, "contents that are not there"),
     ):
         with pytest.raises(LogError, match=what):
-            list(requests([fact for fact in facts if not isinstance(fact, kind)]))
+            list(requests(map(change, session[1])))
+
+
+def test_a_fact_that_is_missing_is_damage(session: tuple[Host, list[Fact]]) -> None:
+    facts = session[1]
+    with pytest.raises(LogError, match="a fact is missing") as raised:
+        list(requests(facts[:6] + facts[7:]))
+    assert raised.value.details["kind"] == "gap"
 
 
 def test_the_state_of_a_log_is_not_changed_by_it(session: tuple[Host, list[Fact]]) -> None:

@@ -26,6 +26,12 @@ from unspool.trajectory import (
     Sessions,
     SqliteSessions,
     before_message,
+    fork_log,
+    forking,
+    jsonl,
+    lease,
+    load,
+    verify,
 )
 from unspool.trajectory.header import make_header, read_header, seal_header
 from unspool.trajectory.record import seal
@@ -662,16 +668,18 @@ def test_odd_files_in_the_folder(tmp_path: Path) -> None:  # T396, T397, T398
     (tmp_path / "gone.jsonl").symlink_to(other)
     said = problems(sessions)
     assert set(said) == {"good", *odd} and said.pop("good") == ""
-    assert all(said.values()), said
+    made = ("empty", "half", "cut")  # they are being made
+    assert {name for name in odd if not said[name]} == set(made), said
+    assert all(sessions.verify(name).ok == (name in made) for name in odd)
     assert "a newer format" in said["newer"] and "an old format" in said["older"]
     for name in odd:
         with pytest.raises(LogError):
             sessions.fork(name, 1)
-        if name not in ("empty", "half", "cut"):
+        if name not in made:
             with pytest.raises(LogError):
                 list(sessions.facts(name))
-            with pytest.raises(LogError):
-                sessions.open(name)
+        with pytest.raises(LogError):
+            sessions.open(name)
         assert sessions.delete(name) == [name]
     assert names(sessions) == ["good"] and list(sessions.facts("good")) == facts
 
@@ -682,9 +690,170 @@ def test_a_session_whose_making_was_interrupted_is_begun_again(tmp_path: Path) -
     with sessions.create("a") as log:
         log.append(turn(1))
     file_of(sessions, "b").write_bytes(file_of(sessions, "a").read_bytes()[:30])
-    with pytest.warns(UserWarning, match="torn"), sessions.open("b") as log:
+    with pytest.raises(LogError, match="no such session"):
+        sessions.open("b")
+    with pytest.warns(UserWarning, match="torn"), sessions.create("b") as log:
         log.append(turn(1))
     assert list(sessions.facts("b")) == [turn(1)]
+
+
+# --- files beside each other ----------------------------------------------------------------------
+
+
+def kind_of(use: Callable[[], object]) -> str:
+    with pytest.raises(LogError) as caught:
+        use()
+    return str(caught.value.details.get("kind"))
+
+
+def test_a_place_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sessions = JsonlSessions("sessions")
+    with sessions.create("a") as log:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir("elsewhere")
+        extend(log, 7)
+        log.snapshot()
+        assert log.state().seq == 7
+    assert names(sessions) == ["a"] and len(list(sessions.facts("a"))) == 7
+    assert os.listdir() == []
+
+
+def test_a_session_is_made_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one makes it between the look whether it is there and the lease; and keeps it or not."""
+    sessions, others = JsonlSessions(tmp_path), JsonlSessions(tmp_path)
+    real = JsonlSessions._log
+    for name, ends in (("a", True), ("b", False)):
+        held: list[JsonlLog] = []
+
+        def late(
+            self: JsonlSessions, *args: Any, name: str = name, ends: bool = ends, **about: Any
+        ) -> JsonlLog:
+            monkeypatch.setattr(JsonlSessions, "_log", real)
+            held.append(others.create(name))  # noqa: B023
+            if ends:
+                held[0].close()  # noqa: B023
+            return real(self, *args, **about)
+
+        monkeypatch.setattr(JsonlSessions, "_log", late)
+        assert kind_of(lambda name=name: sessions.create(name)) == "exists"  # type: ignore[misc]
+        held[0].close()
+
+
+def test_a_log_is_not_written_into_a_file_that_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, path = lease.take_lease, tmp_path / "log"
+
+    def late(fd: int, name: str) -> None:
+        monkeypatch.setattr(jsonl, "take_lease", real)
+        path.unlink()
+        real(fd, name)
+
+    monkeypatch.setattr(jsonl, "take_lease", late)
+    with JsonlLog(path) as log:
+        log.append(turn(1))
+    assert list(load(path)) == [turn(1)]
+
+
+def test_forking_and_deleting_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork that is begun is seen by who deletes; a writer keeps nobody from forking."""
+    sessions = JsonlSessions(tmp_path)
+    fill(sessions, "a", 3)
+    outcome: list[str] = []
+    deleting = threading.Thread(target=lambda: outcome.append(kind_of(lambda: sessions.delete("a"))))
+    real = forking._parent
+
+    def slow(source: str, target: str, at: int | None) -> Any:
+        found = real(source, target, at)
+        deleting.start()
+        deleting.join(0.05)  # it would be done by then
+        assert deleting.is_alive() and not outcome
+        return found
+
+    monkeypatch.setattr(forking, "_parent", slow)
+    with sessions.open("a"):
+        sessions.fork("a", to="b")
+    deleting.join()
+    assert outcome == ["has_forks"] and len(list(sessions.facts("b"))) == 3
+
+
+def test_links_lead_to_the_file_and_what_is_beside_it(tmp_path: Path) -> None:
+    sessions = JsonlSessions(tmp_path / "deep" / "er" / "sessions")
+    facts = fill(sessions, "a", 7)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "folder").symlink_to(sessions.path)
+    (tmp_path / "links" / "log").symlink_to(file_of(sessions, "a"))
+    fork_log(file_of(sessions, "a"), tmp_path / "links" / "folder" / "b.jsonl")
+    fork_log(tmp_path / "links" / "log", tmp_path / "links" / "c.jsonl")
+    assert list(sessions.facts("b")) == load(tmp_path / "links" / "c.jsonl") == facts
+    assert load(tmp_path / "links" / "folder" / "b.jsonl") == facts
+    with JsonlLog(tmp_path / "links" / "log") as log:
+        log.append(said(8, LONG + "more"))
+        log.snapshot()
+    assert load(file_of(sessions, "a")) == load(tmp_path / "links" / "log")
+    assert sorted(os.listdir(tmp_path / "links")) == ["c.jsonl", "folder", "log"]
+
+
+def test_a_copy_under_another_name_is_no_session_of_that_name(tmp_path: Path) -> None:
+    sessions = JsonlSessions(tmp_path)
+    fill(sessions, "a", 2)
+    file_of(sessions, "b").write_bytes(file_of(sessions, "a").read_bytes())
+    uses: list[Callable[[], object]] = [
+        lambda: sessions.open("b"), lambda: list(sessions.facts("b")), lambda: sessions.records("b"),
+        lambda: sessions.fork("b"), lambda: sessions.follow("b"),
+    ]  # fmt: skip
+    assert [kind_of(use) for use in uses] == ["header"] * len(uses)
+    said = problems(sessions)
+    assert said["a"] == "" and "session 'a'" in said["b"] and "session='b'" in said["b"]
+    assert [damage.kind for damage in sessions.verify("b").damage] == ["header"]
+    assert sessions.delete("b") == ["b"] and names(sessions) == ["a"]
+
+
+def test_a_fork_is_named_after_its_file(tmp_path: Path) -> None:
+    sessions = JsonlSessions(tmp_path)
+    fill(sessions, "a", 2)
+    assert fork_log(file_of(sessions, "a"), file_of(sessions, "b")).session == "b"
+    assert problems(sessions) == {"a": "", "b": ""}
+    assert len(fork_log(file_of(sessions, "a"), tmp_path / "no id.jsonl").session) == 32
+
+
+def test_forks_are_found_by_the_file_that_they_are_of(tmp_path: Path) -> None:
+    here, there = JsonlSessions(tmp_path / "here"), JsonlSessions(tmp_path / "there")
+    for sessions in (here, there):
+        fill(sessions, "a", 2)
+    fork_log(file_of(there, "a"), file_of(here, "b"))
+    assert here.delete("a") == ["a"] and len(list(here.facts("b"))) == 2
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero", "long", "a\0b", "folder"])
+def test_a_parent_that_is_no_log_harms_no_list(tmp_path: Path, name: str) -> None:
+    sessions = JsonlSessions(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    with (tmp_path / "long").open("wb") as file:
+        file.write(b'{"unspool":')
+        file.truncate(1 << 34)
+    parent = Parent(session="a", seq=1, hash="A" * 22, path=name)
+    file_of(sessions, "b").write_bytes(seal_header(make_header("b", 1.0, parent=parent)).line + b"\n")
+    assert problems(sessions)["b"]
+    for use in (lambda: list(sessions.facts("b")), lambda: sessions.open("b"), lambda: sessions.fork("b", 1)):
+        with pytest.raises(LogError):
+            use()
+    assert [damage.kind for damage in sessions.verify("b").damage] == ["parent"]
+
+
+def test_a_path_that_none_can_be(tmp_path: Path) -> None:
+    path = str(tmp_path / "a\0b")
+    with JsonlLog(tmp_path / "log"):
+        pass
+    uses: list[Callable[[], object]] = [
+        lambda: load(path), lambda: verify(path), lambda: verify(path, repair=True), lambda: fork_log(path, "x"),
+        lambda: fork_log(tmp_path / "log", path),
+    ]  # fmt: skip
+    for use in uses:
+        with pytest.raises(LogError, match="null"):
+            use()
 
 
 def test_damage_in_the_middle_is_found_by_reading_and_not_by_listing(sessions: Sessions, kind: str) -> None:

@@ -10,6 +10,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import aclosing, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,15 @@ import pytest
 from msgspec.structs import replace
 
 from unspool import ErrorEvent, Fact, LogError, TurnStart
-from unspool.kernel.events import SessionChanged
+from unspool.cli.places import open_store
+from unspool.kernel.codec import Codec
+from unspool.kernel.events import SessionChanged, Signal
 from unspool.trajectory import (
     BUFFERED,
     EACH_FLUSH,
     Durability,
     Head,
+    JsonlLog,
     SqliteLog,
     SqliteSessions,
     group,
@@ -155,10 +160,10 @@ def test_a_database_of_others_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     raw(path, "CREATE TABLE diary (day, text)")
     before = path.read_bytes()
-    with pytest.raises(LogError, match="not an unspool log"):
-        SqliteSessions(path)
-    raw(path, "SELECT text FROM diary")
-    assert path.read_bytes()[100:] == before[100:]  # the header says WAL now
+    for create in (True, False):
+        with pytest.raises(LogError, match="not an unspool log"):
+            SqliteSessions(path, create=create)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["other.db"]
 
 
 def test_empty_file_is_a_new_one_and_a_missing_one_may_be_an_error(tmp_path: Path) -> None:
@@ -168,6 +173,32 @@ def test_empty_file_is_a_new_one_and_a_missing_one_may_be_an_error(tmp_path: Pat
     with pytest.raises(LogError, match="there is no such file"):
         SqliteSessions(tmp_path / "missing", create=False)
     assert not (tmp_path / "missing").exists()
+
+
+def test_who_only_looks_at_an_empty_file_leaves_it_empty(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    with SqliteSessions(path, create=False) as looking, SqliteSessions(path, create=False) as making:
+        for look in (looking.info, looking.open, looking.verify, looking.delete, looking.fork):
+            with pytest.raises(LogError, match="no such session"):
+                look("a")
+        assert looking.list() == [] and path.stat().st_size == 0 and os.listdir(tmp_path) == ["empty.db"]
+        with making.create("a") as log:
+            log.append(turn(1))
+        assert list(looking.facts("a")) == [turn(1)]
+    assert kinds(path, "a") == set()
+
+
+def test_what_an_empty_file_became_is_looked_at_again(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    with SqliteSessions(path, create=False) as sessions:
+        raw(path, "CREATE TABLE diary (day, text)")
+        before = path.read_bytes()
+        for use in (sessions.list, sessions.create):
+            with pytest.raises(LogError, match="not an unspool log"):
+                use()
+        assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -693,6 +724,120 @@ def test_many_make_the_file_at_once(tmp_path: Path) -> None:
     assert len(infos) == 9
 
 
+def test_who_makes_the_file_at_once_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite itself waits for no other writer when a file is to use a WAL."""
+    path = tmp_path / "logs.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_file, "_BUSY_S", 0.0)
+        with pytest.raises(LogError, match="locked"):
+            SqliteSessions(path)
+    monkeypatch.setattr(sqlite_file, "_pause", other.close)
+    begin(path)
+    assert kinds(path, "b") == set()
+
+
+def test_a_file_that_another_makes_meanwhile_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, others = tmp_path / "logs.db", [begin]
+    raw(path, "PRAGMA journal_mode = WAL")
+
+    class Late(sqlite3.Connection):
+        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+            if "user_version" in statement and others:
+                others.pop()(path)
+            return super().execute(statement, *values)
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Late))
+    with SqliteSessions(path) as sessions:
+        assert len(sessions.list()) == 2 and others == []
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, path: Path, act: Callable[[SqliteSessions], object]) -> None:
+    """Let another do something just before the next transaction begins."""
+    transaction, acts = sqlite_file.Database.transaction, [act]
+
+    def late(database: sqlite_file.Database) -> Any:
+        if acts:
+            with SqliteSessions(path) as others:
+                acts.pop()(others)
+        return transaction(database)
+
+    monkeypatch.setattr(sqlite_file.Database, "transaction", late)
+
+
+def test_a_session_deleted_while_it_is_forked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SqliteSessions(path) as sessions:
+        meanwhile(monkeypatch, path, lambda others: others.delete("a", forks=True))
+        with pytest.raises(LogError, match=r"no_session.*session='a'"):
+            sessions.fork("a", 3)
+        assert sessions.list() == []
+
+
+@pytest.mark.parametrize("forks", [False, True])
+def test_a_session_forked_while_it_is_deleted(
+    path: Path, monkeypatch: pytest.MonkeyPatch, forks: bool
+) -> None:
+    with SqliteSessions(path) as sessions:
+        meanwhile(monkeypatch, path, lambda others: others.fork("b", 4, to="c"))
+        if forks:
+            assert sessions.delete("b", forks=True) == ["c", "b"]
+        else:
+            with pytest.raises(LogError, match=r"has_forks.*\['c'\]"):
+                sessions.delete("b")
+        assert {info.session for info in sessions.list()} == ({"a"} if forks else {"a", "b", "c"})
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_who_follows_is_told_that_the_session_is_gone(path: Path, again: bool) -> None:
+    async def main() -> None:
+        with SqliteSessions(path) as sessions:
+            async with aclosing(sessions.follow("b", 4, poll_s=0)) as facts:
+                assert await anext(facts) == turn(5)
+                sessions.delete("b")
+                if again:
+                    sessions.create("b", title="another").close()
+                with pytest.raises(LogError, match=r"no_session.*session='b'"):
+                    await anext(facts)
+
+    anyio.run(main)
+
+
+def test_who_follows_has_the_bytes_as_stored(path: Path) -> None:
+    async def main() -> None:
+        with SqliteSessions(path) as sessions:
+            wanted = list(sessions.records("a"))
+            async with aclosing(sessions.follow_records("a", 1)) as records:
+                assert [await anext(records) for _ in wanted[1:]] == wanted[1:]
+
+    anyio.run(main)
+
+
+FORKED = """
+import os
+sessions = SqliteSessions(sys.argv[1])
+log = sessions.open("a")
+if not os.fork():
+    for use in (sessions.list, sessions.create, log.snapshot, lambda: log.append(TurnStart(7, seq=7))):
+        try:
+            use()
+        except LogError as error:
+            print(error, flush=True)
+    log.close()
+    sessions.close()
+    os._exit(0)
+os.wait()
+log.append(TurnStart(7, seq=7))
+"""
+
+
+def test_a_forked_process_is_refused(path: Path) -> None:
+    said = ended(python(FORKED, path)).splitlines()
+    assert len(said) == 4 and all("kind='busy', " in line for line in said)
+    with SqliteSessions(path) as sessions:
+        assert sessions.info("a").facts == 7 and sessions.verify("a").ok
+
+
 def test_threads_share_one_connection(path: Path) -> None:
     errors: list[BaseException] = []
     with SqliteSessions(path) as sessions:
@@ -750,8 +895,9 @@ def test_a_title_is_listed_or_was_never_stored(path: Path) -> None:
     with SqliteSessions(path) as sessions:
         log = sessions.open("a")
         raw(path, f"INSERT INTO titles VALUES ({at(1, 7)})")  # so that it cannot be listed
-        with pytest.raises(LogError, match="UNIQUE"):
+        with pytest.raises(LogError, match="UNIQUE") as refused:
             sessions_changed(log, "second")
+        assert "kind" not in refused.value.details  # the file is not damaged
         assert log.seq == 6 and sessions.info("a").title == "first"
         raw(path, f"DELETE FROM titles WHERE id = {at(1, 7)}")
         sessions_changed(log, "second")
@@ -778,3 +924,63 @@ def test_leases_of_a_place_in_memory_are_given_back(tmp_path: Path) -> None:
             sessions.open("a")
         del second
         assert sessions.delete("a") == ["a"]
+
+
+# --- the command -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["nightly", "nightly-202", "0123456", ""])
+def test_delete_wants_no_less_than_the_whole_id(path: Path, given: str) -> None:
+    with SqliteSessions(path) as sessions:
+        for name in ("b", "a"):
+            sessions.delete(name)
+        name = "0123456789abcdef" * 2 if given.startswith("0") else "nightly-2025"
+        sessions.create(name).close()
+    done = command("delete", given, "--yes", "--store", path)
+    assert (done.returncode, done.stdout) == (2, "") and name in done.stderr
+    assert command(
+        "delete", name[:8] if given.startswith("0") else name, "--yes", "--store", path
+    ).stdout == (f"{name}\n")
+
+
+@pytest.mark.parametrize("where", ["logs.db", "folder", "log.jsonl"])
+def test_tail_prints_the_bytes_as_stored_when_it_follows_too(tmp_path: Path, where: str) -> None:
+    path = tmp_path / where
+    if where == "log.jsonl":
+        logs: Any = nullcontext(JsonlLog(path))
+        args: tuple[object, ...] = ("./log.jsonl",)
+    else:
+        logs, args = open_store(str(path), create=True), ("a", "--store", path)
+    with logs as place, place if where == "log.jsonl" else place.create("a") as log:
+        log.append(turn(1))
+        following = subprocess.Popen(
+            [*COMMAND, "tail", "-f", "--json", *map(str, args)], cwd=tmp_path, stdout=subprocess.PIPE
+        )
+        try:
+            assert following.stdout is not None
+            seen = [following.stdout.readline()]
+            log._codec = Newer()
+            for fact in (turn(2), said(3, LONG)):
+                log.append(fact)
+                seen.append(following.stdout.readline())
+        finally:
+            following.kill()
+            following.communicate()
+        assert b'"later":1' in seen[1] and b'"later":1' in seen[2]
+        assert seen == [record.raw + b"\n" for record in log.records()]
+
+
+COMMAND = (sys.executable, "-P", "-m", "unspool.cli")
+
+
+def command(*args: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, *map(str, args)], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+class Newer(Codec):
+    """That of a version that knows more of each fact."""
+
+    def encode(self, fact: Fact | Signal) -> bytes:
+        return super().encode(fact)[:-1] + b',"later":1}'
