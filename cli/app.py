@@ -368,7 +368,9 @@ def replay(
 
 @app.command()
 def delete(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="Its id, or the beginning of it.")],
+    session: Annotated[
+        str, typer.Argument(metavar="SESSION", help="Its id; of a random one, 8 characters or more.")
+    ],
     forks: Annotated[bool, typer.Option("--forks", help="And what was forked from it.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     store: StoreOption = "",

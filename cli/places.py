@@ -31,6 +31,7 @@ from unspool.trajectory import (
     verify,
 )
 from unspool.trajectory.blobs import attach
+from unspool.trajectory.files import is_database
 from unspool.trajectory.loading import fact_of, reader_of
 from unspool.trajectory.record import body_of
 
@@ -111,6 +112,8 @@ class LogFile:
     def open(self) -> SessionHandle:
         if not os.path.exists(self.name):  # it is gone on with, never made
             raise LogError("log: cannot be opened", path=self.name, reason="No such file or directory")
+        if os.path.isfile(self.name) and os.path.getsize(self.name) == 0:
+            raise LogError("log: there is nothing in it to go on from", path=self.name)
         return JsonlLog(self.name)
 
     def verify(self, head: str | None, *, repair: bool) -> Report:
@@ -252,13 +255,7 @@ def _is_path(given: str) -> bool:
 
 
 def _is_store(path: str) -> bool:
-    if os.path.isdir(path):
-        return True
-    try:
-        with open(path, "rb") as file:
-            return file.read(16) == b"SQLite format 3\0"
-    except OSError:
-        return False  # reading it as a log will say why
+    return os.path.isdir(path) or is_database(path)
 
 
 def _not_found(given: str, store: str) -> LogError:

@@ -18,7 +18,7 @@ from .record import hash_of_record, prev_of
 
 DamageKind: TypeAlias = Literal[
     "not_a_log", "format", "header", "changed", "missing", "duplicate", "moved", "replaced", "shortened", "torn",
-    "undecodable", "missing_blob", "changed_blob", "parent", "database",
+    "undecodable", "impossible", "missing_blob", "changed_blob", "parent", "database",
 ]  # fmt: skip
 """What is wrong, as a stable label.
 
@@ -29,6 +29,7 @@ DamageKind: TypeAlias = Literal[
 - ``shortened``: the log was longer once, by a head that was kept elsewhere.
 - ``torn``: a write was interrupted; nothing that was acknowledged is lost.
 - ``undecodable``: a record is what was written, and does not fit its type.
+- ``impossible``: a record is what was written, and cannot follow what was recorded before it.
 - ``missing_blob``, ``changed_blob``: a content that a record refers to.
 - ``parent``: the log that this one was forked from is missing, damaged or another.
 - ``database``: SQLite itself finds its file damaged.

@@ -56,6 +56,15 @@ def open_file(path: str, buffering: int = -1) -> BinaryIO:
     return file
 
 
+def is_database(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a SQLite file."""
+    try:
+        with open_file(os.fspath(path)) as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except (LogError, OSError):
+        return False  # reading it as a log will say why
+
+
 def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 

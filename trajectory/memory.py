@@ -6,6 +6,7 @@ Read with: ``tails.py``, ``unspool.kernel.recorder`` (``SessionLog``).
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from threading import Lock
+from typing import Self
 
 from unspool.kernel.codec import Codec, Record
 from unspool.kernel.errors import LogError
@@ -19,7 +20,8 @@ from .tails import Tails
 class MemoryLog:
     """Keeps facts in ``facts``; nothing survives the process.
 
-    ``session`` is the id of the session, random where it is empty; ``facts`` are what it begins with.
+    ``session`` is the id of the session, random where it is empty; ``facts`` are what it begins with. ``seq`` is
+    the number of the last one kept, 0 if there is none.
     """
 
     def __init__(self, facts: Iterable[Fact] = (), *, session: str = "") -> None:
@@ -28,6 +30,10 @@ class MemoryLog:
         self._closed = False
         self._lock = Lock()
         self._tails = Tails()
+
+    @property
+    def seq(self) -> int:
+        return self.facts[-1].seq if self.facts else 0
 
     def append(self, fact: Fact, /) -> None:
         """Keep ``fact``; from any thread. Signals are passed over, for consumers that log all they are given.
@@ -87,7 +93,17 @@ class MemoryLog:
         finally:
             self._tails.leave(waiter)
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """End all tails once they have given what there is; nothing more is kept. Again: nothing."""
         self._closed = True
         self._tails.wake()
+
+    async def aclose(self) -> None:
+        """``close``, as the kernel calls it."""
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -11,6 +11,7 @@ from unspool.kernel.codec import Record
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
 
+from .files import is_database
 from .lines import LogPath
 from .loading import iter_facts
 
@@ -34,10 +35,20 @@ def facts_from(source: Source) -> Iterator[Fact]:
         TypeError: it is none of these.
     """
     if isinstance(source, str | os.PathLike):
-        return iter_facts(source)
+        return _of_file(source)
     if isinstance(source, HasRecords):
         return (record.fact for record in source.records())
     return _in_order(source)
+
+
+def _of_file(path: LogPath) -> Iterator[Fact]:
+    try:
+        yield from iter_facts(path)
+    except LogError as error:
+        if error.details.get("kind") == "not_a_log" and is_database(path):
+            what = "log: this is a file of many sessions, give SqliteSessions(path).facts(session)"
+            raise LogError(what, kind="not_a_log", path=os.fspath(path)) from None
+        raise
 
 
 def _in_order(facts: Iterable[Fact]) -> Iterator[Fact]:

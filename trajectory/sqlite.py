@@ -430,6 +430,8 @@ async def follow_rows(
             if seq > start:
                 yield _record(database, line, once, seq)
         await anyio.sleep(poll_s)
+        if database.is_gone():
+            raise LogError("log: the file was removed or replaced", kind="no_session", path=database.path)
         rows.check_session()
 
 

@@ -3,7 +3,7 @@
 Read with: ``verify.py`` (the same for JSONL), ``damage.py``, ``sqlite.py``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from unspool.kernel.codec import Codec
@@ -16,7 +16,7 @@ from .header import Header
 from .record import hash_of_record
 from .sqlite import BATCH, CHANGED, RECORDS, Rows, stored_session
 from .sqlite_file import Database, key_of, seq_of
-from .verify import Contents, Report, Salvaged
+from .verify import Contents, Report, Salvaged, folded
 
 _COLUMNS: Final = """
 SELECT p.name, s.parent_seq, s.namespace, s.sender, s.created
@@ -31,9 +31,7 @@ def verify_rows(database: Database, session: str, codec: Codec, head: Head | Non
         LogError: there is no such session.
     """
     scan = _Scan(database, session, codec, head)
-    for _ in scan.facts():
-        pass
-    return scan.report()
+    return scan.report(folded(scan.facts(), scan.is_whole))
 
 
 def salvage_rows(database: Database, session: str, codec: Codec) -> Salvaged:
@@ -151,10 +149,14 @@ class _Scan:
     def _note(self, kind: DamageKind, message: str, seq: int = 0) -> None:
         self._damage.append(Damage(kind=kind, message=message, seq=seq))
 
-    def report(self) -> Report:
+    def is_whole(self) -> bool:
+        """Whether nothing wrong was found so far."""
+        return not (self._damage or self._inspector.damage or self._contents.damage)
+
+    def report(self, more: Iterable[Damage] = ()) -> Report:
         """What was found; after ``facts``."""
         inspector = self._inspector
-        damage = [*self._damage, *inspector.end(), *self._contents.damage]
+        damage = [*self._damage, *inspector.end(), *self._contents.damage, *more]
         if not self._reached:
             text = f"the log once came to {self._head}"
             damage.append(Damage(kind="shortened", message=text, seq=inspector.seq))

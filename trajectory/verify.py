@@ -16,6 +16,7 @@ import msgspec
 from unspool.kernel.codec import Codec
 from unspool.kernel.errors import CodecError, LogError
 from unspool.kernel.events import Fact, UnknownFact
+from unspool.kernel.state import AgentState, apply
 
 from .blobs import attach
 from .damage import Damage, DamageKind, Found, Inspector, Place, records_in
@@ -81,6 +82,22 @@ class Contents:
         self.damage.append(Damage(kind=kind, message=message, seq=found.seq, line=line, offset=offset))
 
 
+def folded(facts: Iterable[Fact], is_whole: Callable[[], bool]) -> list[Damage]:
+    """What of ``facts`` cannot follow what came before, told as long as the log ``is_whole``."""
+    state: AgentState | None = AgentState()
+    damage: list[Damage] = []
+    for fact in facts:
+        if state is None or not is_whole() or fact.seq != state.seq + 1:
+            state = None  # what is missing may be why
+            continue
+        try:
+            state = apply(state, fact)
+        except LogError as error:
+            damage.append(Damage(kind="impossible", message=str(error), seq=fact.seq))
+            state = None
+    return damage
+
+
 def verify(
     path: LogPath, codec: Codec | None = None, *, head: Head | str | None = None, repair: bool = False
 ) -> Report:
@@ -97,9 +114,7 @@ def verify(
 
 
 def _looked_over(scan: "_Scan") -> Report:
-    for _ in scan.facts():
-        pass
-    return scan.report()
+    return scan.report(folded(scan.facts(), scan.is_whole))
 
 
 def _repaired(scan: "_Scan") -> Report:
@@ -236,10 +251,14 @@ class _Scan:
         self.torn = len(line.raw)
         self._note("torn", f"a write of {self.torn} bytes or more was interrupted", line)
 
-    def report(self) -> Report:
+    def is_whole(self) -> bool:
+        """Whether nothing wrong was found so far."""
+        return not (self._damage or self._inspector.damage or self._contents.damage)
+
+    def report(self, more: Iterable[Damage] = ()) -> Report:
         """What was found; after ``facts``."""
         inspector = self._inspector
-        damage = [*self._damage, *inspector.end(), *self._contents.damage]
+        damage = [*self._damage, *inspector.end(), *self._contents.damage, *more]
         if damage and damage[0].kind == "not_a_log":
             if self._header or inspector.whole:  # it is one all the same
                 damage[0] = msgspec.structs.replace(damage[0], kind="header")

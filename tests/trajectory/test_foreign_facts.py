@@ -9,7 +9,17 @@ import pytest
 
 from unspool import AgentEnd, AgentStart, Fact, LogError, MessageEnd, QueueChanged, fold, user_message
 from unspool.kernel import ContextCompacted, Replaced
-from unspool.trajectory import JsonlLog, load, recorded_settings, replay, requests, runs, transcript
+from unspool.trajectory import (
+    JsonlLog,
+    JsonlSessions,
+    SqliteSessions,
+    load,
+    recorded_settings,
+    replay,
+    requests,
+    runs,
+    transcript,
+)
 
 START = AgentStart(session="s", model="m", seq=1, run_id="r1")
 CASES: dict[str, list[Fact]] = {
@@ -46,6 +56,22 @@ def test_what_cannot_follow_is_one_error_that_names_the_fact(tmp_path: Path, fac
         assert error.value.details["seq"] == facts[-1].seq
     assert [run.run_id for run in runs(loaded)] == ["r1"]
     assert anyio.run(replay, loaded).difference is not None
+
+
+@pytest.mark.parametrize("make", [JsonlSessions, SqliteSessions], ids=["jsonl", "sqlite"])
+@pytest.mark.parametrize("facts", CASES.values(), ids=CASES.keys())
+def test_it_is_damage_that_verify_finds(
+    tmp_path: Path, make: Callable[[Path], Any], facts: list[Fact]
+) -> None:
+    with make(tmp_path / "place") as place:
+        with place.create("s") as log:
+            for fact in facts:
+                log.append(fact)
+        report = place.verify("s")
+        assert [(damage.kind, damage.seq) for damage in report.damage] == [("impossible", facts[-1].seq)]
+        fork = place.fork("s")
+        assert [damage.kind for damage in place.verify(fork).damage] == ["impossible"]
+        assert place.salvage("s").facts == facts
 
 
 def test_run_ids_of_somebody_else_are_a_difference() -> None:
