@@ -1,6 +1,6 @@
 """POST a request and read the answer's bytes: the one module that imports httpx.
 
-It takes a moment to import, so nothing imports it at module level: ``openai_chat.py`` does when
+It takes a moment to import, so nothing imports it at module level: ``http_model.py`` does when
 the first request is made. Connections are pooled for each event loop and closed when the loop ends.
 
 No timeout here but the one for connecting: how long a model may think is the kernel's business.
@@ -9,7 +9,7 @@ Redirects are not followed: a key goes to the server it was meant for. Errors:
 - before the first byte of the answer: ``NetworkError``; after it: ``PartialStreamError``;
 - a status other than 2xx: what ``faults.py`` makes of status, headers and body.
 
-Read with: ``faults.py``, ``openai_chat.py`` (a caller), ``tests/llm/test_http.py``.
+Read with: ``faults.py``, ``http_model.py`` (the caller), ``tests/llm/test_http.py``.
 """
 
 import contextlib
@@ -34,26 +34,26 @@ _clients: RunVar[AsyncGenerator[httpx.AsyncClient, None]] = RunVar("unspool_http
 
 
 async def post(
-    url: str, body: bytes, *, key: str = "", headers: Mapping[str, str] | None = None, model: str = ""
+    url: str, body: bytes, *, headers: Mapping[str, str] | None = None, secret: str = "", model: str = ""
 ) -> AsyncGenerator[bytes, None]:
     """The answer's body in the chunks that arrive; closing the generator early ends the connection.
 
-    ``key`` is sent as a bearer token and appears in no error. ``model`` names the model in errors.
+    ``secret``, the key in ``headers`` or in the URL, appears in no error. ``model`` names the model in errors.
 
     Raises:
         ModelError: see the top of the file.
     """
-    response = await _send(url, body, key, headers or {}, model)
+    response = await _send(url, body, secret, headers or {}, model)
     chunks = response.aiter_bytes()
     begun = False
     try:
         if response.status_code >= 300:
-            raise await _refusal(response, chunks, model, key)
+            raise await _refusal(response, chunks, model, secret)
         async for chunk in chunks:
             begun = begun or bool(chunk)
             yield chunk
     except httpx.HTTPError as error:
-        raise _broken(error, begun, model, url, key) from None
+        raise _broken(error, begun, model, url, secret) from None
     finally:
         await _release(response, chunks)
 
@@ -75,11 +75,9 @@ async def close_connections() -> None:
         await holder.aclose()
 
 
-async def _send(url: str, body: bytes, key: str, headers: Mapping[str, str], model: str) -> httpx.Response:
+async def _send(url: str, body: bytes, secret: str, headers: Mapping[str, str], model: str) -> httpx.Response:
     client = await _client()
     sent = {"content-type": "application/json", "accept": "text/event-stream, application/json", **headers}
-    if key:
-        sent["authorization"] = f"Bearer {key}"
     try:
         request = client.build_request("POST", url, content=body, headers=sent)
         request.stream = _Body(body)
@@ -88,7 +86,7 @@ async def _send(url: str, body: bytes, key: str, headers: Mapping[str, str], mod
         what = type(error).__name__  # its text may quote a header
         raise BadRequestError(f"provider: the request cannot be sent: {what}", model=model) from None
     except httpx.HTTPError as error:
-        raise _broken(error, False, model, url, key) from None
+        raise _broken(error, False, model, url, secret) from None
 
 
 class _Body(httpx.AsyncByteStream):
@@ -108,7 +106,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 async def _refusal(
-    response: httpx.Response, chunks: AsyncIterator[bytes], model: str, key: str
+    response: httpx.Response, chunks: AsyncIterator[bytes], model: str, secret: str
 ) -> ModelError:
     """The error for an answer that is not 2xx; a body that breaks off still leaves the status."""
     body = bytearray()
@@ -120,14 +118,14 @@ async def _refusal(
     except httpx.HTTPError:
         pass
     fault = fault_of_response(response.status_code, response.headers, bytes(body), time.time())
-    return error_of(fault, model=model, secret=key)
+    return error_of(fault, model=model, secret=secret)
 
 
-def _broken(error: httpx.HTTPError, begun: bool, model: str, url: str, key: str) -> ModelError:
-    what = hide(str(error) or type(error).__name__, key)
+def _broken(error: httpx.HTTPError, begun: bool, model: str, url: str, secret: str) -> ModelError:
+    what = hide(str(error) or type(error).__name__, secret)
     if begun:
         return PartialStreamError(f"provider: the connection broke: {what}", model=model)
-    where = hide(url.partition("?")[0], key)  # a query may hold a key of its own
+    where = hide(url.partition("?")[0], secret)  # a query may hold a key of its own
     return NetworkError(f"provider: no answer: {what}", model=model, url=where)
 
 

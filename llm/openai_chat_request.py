@@ -54,8 +54,8 @@ class Dialect:
     cache_marks: bool = False
 
 
-def encode_request(request: ModelRequest, model: str, dialect: Dialect) -> bytes:
-    """The JSON body of a streaming request.
+def encode_request(request: ModelRequest, model: str, dialect: Dialect, *, stream: bool = True) -> bytes:
+    """The JSON body of a request.
 
     ``options.extra`` is merged last and wins; a field it sets to None is not sent.
     """
@@ -66,9 +66,9 @@ def encode_request(request: ModelRequest, model: str, dialect: Dialect) -> bytes
     body: dict[str, Any] = {
         "model": model,
         "messages": messages,
-        "stream": True,
-        "stream_options": {"include_usage": True},
     }
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
         if (choice := options.tool_choice) is not None:

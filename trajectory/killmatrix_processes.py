@@ -181,7 +181,8 @@ def _finish(
 ) -> None:
     """Go on to the end, look at everything, and tell what is wrong."""
     torn = case.log == "jsonl" and _is_torn(case.kills[-1], course)
-    for problem in _check_before(store, stored, torn):
+    begun = case.kills[-1].kind != "aside"  # without a header there is no log yet, and nothing wrong with it
+    for problem in _check_before(store, stored, torn and begun):
         tell(f"after the crash: {problem}")
     log, warned = store.open(Points(_NOWHERE), lambda line: heads.append(Head.of(line) or Head(0, "")))
     if len(warned) != torn:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import anyio
 import pytest
 
 from unspool.kernel.errors import AuthError, BadRequestError
@@ -19,7 +20,7 @@ def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def facts(model: object) -> tuple[str, str, str, str]:
     assert isinstance(model, OpenAIChatModel)
-    return model.name, model._model, model._url, model._key
+    return model.name, model._model, model._url(), anyio.run(model._keys.take)
 
 
 def test_a_key_and_a_url_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,194 @@
+"""What the decoders of all formats have in common: an answer's bytes in, stream events out, without I/O.
+
+``feed`` takes the body in any chunking and yields the events that it completes; ``close`` yields what
+remains at the end, ``StreamEnd`` last. The body is a stream of server-sent events, or one JSON document from
+a server that does not stream: the first byte that is not white space tells which.
+
+A format says what one event means, what a whole document means, and when an answer is complete. An answer that
+is not is cut: ``PartialStreamError`` with the text so far, and never a success.
+
+Read with: ``sse.py``, ``http_model.py`` (the caller), ``openai_chat_stream.py`` (a format).
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Final, TypeVar
+
+import msgspec
+
+from unspool.kernel.errors import ModelError, PartialStreamError
+from unspool.kernel.json_edge import encodable_json
+from unspool.kernel.ports import StreamEvent
+
+from .faults import error_of, fault_of_body
+from .sse import EventTooLargeError, SseDecoder, SseEvent
+
+T = TypeVar("T")
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # of a body: more is a runaway
+
+
+class AnswerDecoder(ABC):
+    """One answer. ``model`` names it in errors; ``secret`` is masked in them.
+
+    ``seed`` goes into the ids made up for calls that come without one. After ``done`` nothing more
+    needs to be read.
+    """
+
+    kind: ClassVar[str]  # what an answer should be, in the words of an error
+
+    def __init__(self, *, model: str = "", secret: str = "", seed: str = "") -> None:
+        self.done = False  # the end marker was seen
+        self._model = model
+        self._secret = secret
+        self._seed = seed
+        self._sse = SseDecoder()
+        self._body: list[bytes] | None = None  # of an answer that is one JSON document
+        self._bytes = 0
+        self._sniffed = False
+        self._pieces: list[str] = []  # the text, as it came
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._pieces)
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether the answer is known to be complete, so that losing the connection loses nothing."""
+
+    def feed(self, data: bytes) -> Iterator[StreamEvent]:
+        """The events that ``data`` completes.
+
+        Raises:
+            ModelError: the stream holds an error, by its own class.
+            PartialStreamError: an event is not what the format allows.
+            EventTooLargeError: an event, or the whole answer, is larger than any sensible one.
+        """
+        self._bytes += len(data)
+        if self._bytes > MAX_ANSWER_BYTES:
+            raise EventTooLargeError("provider: the answer is too large", max_bytes=MAX_ANSWER_BYTES)
+        if not self._sniffed:
+            self._sniff(data)
+        if self._body is not None:
+            self._body.append(data)
+            return
+        for event in self._sse.feed(data):
+            if self.done:
+                return
+            yield from self._event(event)
+
+    def close(self) -> Iterator[StreamEvent]:
+        """The last events, ending with ``StreamEnd``; call it at the end of the body or when ``done``.
+
+        Raises:
+            ModelError: as ``feed``; or what came is no answer of this format at all.
+            PartialStreamError: the answer was cut; ``text`` is what had come.
+        """
+        if self._body is not None:
+            yield from self._document(b"".join(self._body))
+        elif not self.done:
+            for event in self._sse.close():
+                yield from self._last_event(event)
+        if not self._is_complete():
+            raise self._partial("the stream ended early")
+        yield from self._end()
+
+    # --- what a format says ---------------------------------------------------------------------
+
+    @abstractmethod
+    def _event(self, event: SseEvent) -> Iterator[StreamEvent]:
+        """What one event of a stream means."""
+
+    @abstractmethod
+    def _whole(self, value: dict[str, Any]) -> Iterator[StreamEvent]:
+        """What an answer means that is one JSON object; it sets ``done``."""
+
+    @abstractmethod
+    def _end(self) -> Iterator[StreamEvent]:
+        """The last events of an answer that is complete."""
+
+    def _is_complete(self) -> bool:
+        return self.finished
+
+    # --- what formats need ----------------------------------------------------------------------
+
+    def _read(self, data: bytes, decode: Callable[[bytes], T], kind: type[T]) -> T:
+        """The value in an event's data; bad UTF-8 and lone surrogates in it do no harm.
+
+        Raises:
+            PartialStreamError: it is not what the format allows.
+        """
+        try:
+            return decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        try:
+            value, _ = encodable_json(json.loads(data.decode("utf-8", "replace"), strict=False))
+            return msgspec.convert(value, kind)
+        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+            raise self._partial(f"an event of the stream is not {self.kind} chunk") from None
+
+    def _partial(self, what: str) -> PartialStreamError:
+        return PartialStreamError(f"provider: {what}", text=self.text, model=self._model)
+
+    def _fault(self, error: Any) -> ModelError:
+        """The error for what a provider says went wrong inside an answer."""
+        return error_of(fault_of_body(error), model=self._model, secret=self._secret)
+
+    def _not_an_answer(self) -> ModelError:
+        return ModelError(f"provider: the answer is not {self.kind}", model=self._model)
+
+    # --------------------------------------------------------------------------------------------
+
+    def _sniff(self, data: bytes) -> None:
+        start = data.lstrip()[:1]
+        self._sniffed = bool(start)
+        if start in (b"{", b"["):
+            self._body = []
+        elif start == b"<":
+            raise ModelError(f"provider: the answer is HTML, not {self.kind}", model=self._model)
+
+    def _document(self, body: bytes) -> Iterator[StreamEvent]:
+        try:
+            value = json_of(body)
+        except ValueError:
+            raise self._partial("the answer ended early") from None
+        while isinstance(value, list) and len(value) == 1:  # some wrap the object into an array
+            value = value[0]
+        if not isinstance(value, dict):
+            raise self._not_an_answer()
+        yield from self._whole(value)
+
+    def _last_event(self, event: SseEvent) -> Iterator[StreamEvent]:
+        """An event the body's end left open: cut data ends a finished answer without harm."""
+        try:
+            yield from self._event(event)
+        except PartialStreamError:
+            if not self.finished:
+                raise self._partial("the stream ended early") from None
+
+
+def json_of(data: bytes) -> Any:
+    """JSON, with bad UTF-8 and lone surrogates replaced.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        return encodable_json(json.loads(data.decode("utf-8", "replace"), strict=False))[0]
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def json_or_text(data: bytes) -> Any:
+    """JSON where it is some, and text where not."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return data.decode("utf-8", "replace")
