@@ -255,7 +255,8 @@ class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One message in neutral form.
 
     ``id`` is given by the kernel when it commits. ``timestamp`` is seconds since the epoch.
-    ``tool_call_id``, ``tool_name`` and ``is_error`` belong to the role ``tool``.
+    ``tool_call_id``, ``tool_name`` and ``is_error`` belong to the role ``tool``. ``origin`` says what made a
+    reply, as ``<wire format>:<model>``: what is opaque in it goes back to that alone.
     """
 
     role: Role
@@ -268,6 +269,7 @@ class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     is_error: bool = False
     metadata: dict[str, Any] = {}
     timestamp: float = 0.0
+    origin: str = ""
 
     @property
     def text(self) -> str:

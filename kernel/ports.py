@@ -58,8 +58,9 @@ class ToolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a model is asked. None leaves a choice to the provider.
 
-    ``thinking``: off, minimal, low, medium, high, xhigh, max. ``tool_choice``: auto, none,
-    required, or a tool's name. ``response_format``: a provider-neutral JSON object. ``extra`` is
+    ``thinking``: off, minimal, low, medium, high, xhigh, max; ``thinking_budget`` in tokens, for models that
+    count them. ``drop_reasoning`` leaves the reasoning of earlier replies out, where a provider does without.
+    ``tool_choice``: auto, none, required, or a tool's name. ``response_format``: a provider-neutral JSON object. ``extra`` is
     merged into the provider's request body. Options are recorded, just as they are sent: they hold no
     secrets, and keys go to the model.
 
@@ -69,6 +70,7 @@ class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     thinking: str | None = None
     thinking_budget: int | None = None
+    drop_reasoning: bool = False
     max_tokens: int | None = None
     temperature: float | None = None
     stop: tuple[str, ...] = ()
@@ -138,13 +140,17 @@ class BlockEvent(Struct, frozen=True, gc=False):
 
 
 class StreamEnd(Struct, frozen=True, gc=False, kw_only=True):
-    """The terminal event; a stream without it is a partial stream."""
+    """The terminal event; a stream without it is a partial stream.
+
+    ``model`` is what the server calls the model that answered, ``origin`` becomes ``Message.origin``.
+    """
 
     stop_reason: StopReason
     usage: Usage = Usage()
     model: str = ""
     response_id: str = ""
     metadata: dict[str, Any] = {}
+    origin: str = ""
 
 
 StreamEvent: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | ToolCallEnd | BlockEvent | StreamEnd

@@ -153,6 +153,7 @@ class ReplyBuilder:
             usage=end.usage if end else None,
             metadata=plain_json(end.metadata) if end and end.metadata else {},
             timestamp=timestamp,
+            origin=end.origin if end else "",
         )
 
 

@@ -9,10 +9,27 @@ Read with: ``state.py``, ``lowering.py``.
 
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 T = TypeVar("T")
 _lock = Lock()  # held for the length check and the append only; forks may live in two threads
+
+
+class _Buffer(list[T]):
+    """The items, and what readers remember of them."""
+
+    __slots__ = ("memo",)
+
+    def __init__(self, items: Iterable[T] = ()) -> None:
+        super().__init__(items)
+        self.memo: dict[Any, tuple[int, Any]] = {}  # and of how many items each was made
+
+    def copied(self, length: int) -> "_Buffer[T]":
+        """The first ``length`` items, and what is remembered, as far as it is of them."""
+        new = _Buffer(self[:length])
+        for key, (count, value) in list(self.memo.items()):
+            new.memo[key] = (min(count, length), value)
+        return new
 
 
 class Transcript(Sequence[T], Generic[T]):
@@ -21,7 +38,7 @@ class Transcript(Sequence[T], Generic[T]):
     __slots__ = ("_buffer", "_length")
 
     def __init__(self, items: Iterable[T] = ()) -> None:
-        self._buffer = list(items)
+        self._buffer: _Buffer[T] = _Buffer(items)
         self._length = len(self._buffer)
 
     def append(self, item: T) -> "Transcript[T]":
@@ -30,7 +47,7 @@ class Transcript(Sequence[T], Generic[T]):
         buffer, length = self._buffer, self._length
         with _lock:
             if len(buffer) != length:
-                buffer = buffer[:length]
+                buffer = buffer.copied(length)
             buffer.append(item)
         new._buffer = buffer
         new._length = length + 1
@@ -45,7 +62,7 @@ class Transcript(Sequence[T], Generic[T]):
         buffer, length = self._buffer, self._length
         with _lock:
             if len(buffer) != length:
-                buffer = buffer[:length]
+                buffer = buffer.copied(length)
             buffer.extend(added)
         new._buffer = buffer
         new._length = length + len(added)
@@ -65,6 +82,18 @@ class Transcript(Sequence[T], Generic[T]):
     def extends(self, other: "Transcript[T]") -> bool:
         """Whether ``other`` is known, without comparing items, to be a prefix of this."""
         return self._buffer is other._buffer and self._length >= other._length
+
+    def remember(self, key: Any, value: Any) -> None:
+        """Keep what a reader made of these items, for the longer sequences to come; it goes when the items do."""
+        self._buffer.memo[key] = (self._length, value)
+
+    def recall(self, key: Any) -> tuple[int, Any]:
+        """What was kept under ``key``, and how many of these items it shares, first to last; (0, None) if nothing.
+
+        It may have been made of more items, which this sequence does not have.
+        """
+        count, value = self._buffer.memo.get(key, (0, None))
+        return min(count, self._length), value
 
     def __len__(self) -> int:
         return self._length

@@ -28,9 +28,11 @@ def marked_system(blocks: Sequence[SystemBlock]) -> list[dict[str, Any]]:
     return parts
 
 
-def mark_last(messages: list[dict[str, Any]], ttl: str) -> None:
-    """Mark the last of ``messages`` that is no system message and has content; in place, for a list
-    of the caller's own."""
+def mark_last(messages: list[dict[str, Any]], ttl: str) -> bool:
+    """Mark the last of ``messages`` that is no system message and has content; whether there was one.
+
+    In place, for a list of the caller's own.
+    """
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         content = message.get("content")
@@ -38,4 +40,5 @@ def mark_last(messages: list[dict[str, Any]], ttl: str) -> None:
             parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
             parts[-1] = {**parts[-1], "cache_control": mark(ttl)}
             messages[index] = {**message, "content": parts}
-            return
+            return True
+    return False

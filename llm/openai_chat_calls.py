@@ -15,7 +15,6 @@ ids, or send the arguments a second time. The rules, in order:
 Read with: ``openai_chat_stream.py`` (the caller), ``tests/llm/test_openai_chat_calls.py``.
 """
 
-import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +24,7 @@ from unspool.kernel.json_edge import decode_arguments, encode_text
 from unspool.kernel.ports import ToolCallDelta
 
 from .openai_chat_wire import CallPart
+from .wire_ids import made_up_id
 
 _decode = msgspec.json.Decoder().decode
 
@@ -134,11 +134,6 @@ class CallAssembler:
         if args:
             call.pieces.append(args)
         return args
-
-
-def made_up_id(seed: str) -> str:
-    """A call id made from ``seed``: the same for the same seed, within every provider's limits."""
-    return "call_" + hashlib.sha256(seed.encode()).hexdigest()[:24]
 
 
 def _content(part: CallPart) -> tuple[str, str]:

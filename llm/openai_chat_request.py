@@ -4,15 +4,17 @@ What the format cannot take is left out or put where it can be read, never sent 
 
 - an assistant message with neither text nor calls is not sent; one with calls only has null content;
 - images and documents of tool results go into one user message after the last consecutive result;
-- reasoning is not sent, except where the dialect says how;
+- reasoning is not sent, except where the dialect says how; that of another format becomes text between tags;
 - a call id longer than the format allows is replaced, alike in the call and in its result.
 
 Read with: ``openai_chat.py`` (the caller), ``tests/llm/test_openai_chat_request.py`` (the tables).
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -21,18 +23,21 @@ from unspool.kernel.messages import (
     Document,
     Image,
     Message,
+    Opaque,
     Text,
+    Thinking,
     ToolCall,
     ToolReference,
 )
 from unspool.kernel.ports import CallOptions, ModelRequest, SystemBlock, ToolSpec
 
 from .cache_marks import mark_last, marked_system
-from .openai_chat_calls import made_up_id
+from .encoding import Part, Piece, encode_messages
+from .origins import is_of_format, thinking_as_text, warn_left_out
+from .wire_ids import wire_id
 
-Part: TypeAlias = dict[str, Any]
-
-_MAX_ID = 40  # longer ids of other providers are refused by OpenAI
+FORMAT = "openai-chat"
+_ID = re.compile(r".{0,40}", re.DOTALL)  # longer ids of other providers are refused by OpenAI
 _CHOICES = frozenset({"auto", "none", "required"})
 _encode = msgspec.json.Encoder().encode
 
@@ -60,13 +65,15 @@ def encode_request(request: ModelRequest, model: str, dialect: Dialect, *, strea
     ``options.extra`` is merged last and wins; a field it sets to None is not sent.
     """
     options = request.options
-    messages = [*_system(request.system, dialect), *_messages(request.messages, dialect)]
-    if dialect.cache_marks and options.cache_last is not None:
-        mark_last(messages, options.cache_last)
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": messages,
-    }
+    ttl = options.cache_last if dialect.cache_marks else None
+    messages = encode_messages(
+        request.messages,
+        partial(_cut, dialect=dialect, drop_reasoning=options.drop_reasoning),
+        key=(FORMAT, dialect, options.drop_reasoning),
+        mark=None if ttl is None else partial(mark_last, ttl=ttl),
+        before=list(_system(request.system, dialect)),
+    )
+    body: dict[str, Any] = {"model": model, "messages": messages}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     if request.tools:
@@ -136,44 +143,68 @@ def _system(blocks: tuple[SystemBlock, ...], dialect: Dialect) -> Iterator[Part]
         yield {"role": "system", "content": text}
 
 
-def _messages(messages: Sequence[Message], dialect: Dialect) -> Iterator[Part]:
+def _cut(messages: Sequence[Message], dialect: Dialect, drop_reasoning: bool) -> Iterator[Piece]:
+    """Each message by itself, but results that follow each other together with what is attached to them."""
+    results: list[Part] = []
     attached: list[Part] = []  # what the results so far could not hold
     for message in messages:
         if message.role == "tool":
-            yield _result(message, attached)
+            results.append(_result(message, attached))
             continue
-        if attached:
-            yield {"role": "user", "content": attached}
-            attached = []
-        match message.role:
-            case "assistant":
-                yield from _assistant(message, dialect)
-            case "user":
-                if content := _user_content(message.content):
-                    yield {"role": "user", "content": content}
-            case _:
-                if message.text.strip():
-                    yield {"role": "system", "content": message.text}
-    if attached:
-        yield {"role": "user", "content": attached}
+        if results:
+            yield _piece(results, attached)
+            results, attached = [], []
+        yield 1, list(_message(message, dialect, drop_reasoning))
+    if results:
+        yield _piece(results, attached)
 
 
-def _assistant(message: Message, dialect: Dialect) -> Iterator[Part]:
-    text, calls = message.text, message.tool_calls
+def _piece(results: list[Part], attached: list[Part]) -> Piece:
+    return len(results), [*results, {"role": "user", "content": attached}] if attached else results
+
+
+def _message(message: Message, dialect: Dialect, drop_reasoning: bool) -> Iterator[Part]:
+    match message.role:
+        case "assistant":
+            yield from _assistant(message, dialect, drop_reasoning)
+        case "user":
+            if content := _user_content(message.content):
+                yield {"role": "user", "content": content}
+        case _:
+            if message.text.strip():
+                yield {"role": "system", "content": message.text}
+
+
+def _assistant(message: Message, dialect: Dialect, drop_reasoning: bool) -> Iterator[Part]:
+    calls, own = message.tool_calls, is_of_format(message, FORMAT)
+    text = message.text if own else _text_of_another(message, drop_reasoning)
     spoken = bool(text.strip())
     if not spoken and not calls:
         return
     part: Part = {"role": "assistant", "content": text if spoken else None}
-    if dialect.replay_thinking and (thinking := message.thinking):
+    if own and dialect.replay_thinking and not drop_reasoning and (thinking := message.thinking):
         part[dialect.replay_thinking] = thinking
     if calls:
         part["tool_calls"] = [_call(call) for call in calls]
     yield part
 
 
+def _text_of_another(message: Message, drop_reasoning: bool) -> str:
+    """The text of a reply that was made in another format, its reasoning between tags."""
+    texts: list[str] = []
+    for block in message.content:
+        if type(block) is Text:
+            texts.append(block.text)
+        elif type(block) is Thinking and (said := thinking_as_text(block, drop=drop_reasoning)):
+            texts.append(f"{said.text}\n\n")
+        elif type(block) is Opaque:
+            warn_left_out(block, FORMAT)
+    return "".join(texts)
+
+
 def _call(call: ToolCall) -> Part:
     function = {"name": call.name, "arguments": call.arguments_text}
-    return {"id": _wire_id(call.id), "type": "function", "function": function}
+    return {"id": wire_id(call.id, _ID), "type": "function", "function": function}
 
 
 def _result(message: Message, attached: list[Part]) -> Part:
@@ -189,7 +220,7 @@ def _result(message: Message, attached: list[Part]) -> Part:
         ]
     return {
         "role": "tool",
-        "tool_call_id": _wire_id(message.tool_call_id),
+        "tool_call_id": wire_id(message.tool_call_id, _ID),
         "content": "\n".join(texts) or "(no output)",
     }
 
@@ -227,7 +258,3 @@ def _document(block: Document) -> Part | None:
         data = f"data:{mime};base64,{block.data}"
         return {"type": "file", "file": {"filename": block.name or "document", "file_data": data}}
     return {"type": "text", "text": f"{block.name or 'document'}: {block.url}"} if block.url else None
-
-
-def _wire_id(id: str) -> str:
-    return id if len(id) <= _MAX_ID else made_up_id(id)

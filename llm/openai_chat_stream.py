@@ -35,6 +35,7 @@ from .decoder import AnswerDecoder, json_or_text
 from .openai_chat_calls import CallAssembler, PartialCall
 from .openai_chat_usage import usage_of
 from .openai_chat_wire import Chunk, Delta, UsageFields, decode_chunk
+from .origins import origin_of
 from .sse import SseEvent
 
 _THINKING, _TEXT, _FIRST_CALL = 0, 1, 2
@@ -154,6 +155,7 @@ class ChatDecoder(AnswerDecoder):
             model=self._answer_model,
             response_id=self._answer_id,
             metadata=self._metadata(stop),
+            origin=origin_of("openai-chat", self._model),
         )
 
     def _metadata(self, stop: str) -> dict[str, Any]:

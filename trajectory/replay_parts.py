@@ -141,6 +141,7 @@ def _end_of(response: ModelResponse, reply: Message) -> StreamEnd:
         model=response.model,
         response_id=response.response_id,
         metadata=reply.metadata,
+        origin=reply.origin,
     )
 
 

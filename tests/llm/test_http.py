@@ -294,7 +294,10 @@ def test_a_server_that_does_not_stream(run: Run, server: Loopback) -> None:
     async def main() -> list[StreamEvent]:
         return [got async for got in model(server).stream(REQUEST)]
 
-    assert run(main) == [TextDelta("ok", 1), StreamEnd(stop_reason="stop", response_id="r2")]
+    assert run(main) == [
+        TextDelta("ok", 1),
+        StreamEnd(stop_reason="stop", response_id="r2", origin="openai-chat:test/org/m-1"),
+    ]
 
 
 @pytest.mark.parametrize("key", ["sk-a b", "sk-\nb", "schlüssel"])

@@ -1,0 +1,50 @@
+"""What of a reply may go back to the model that is asked now: whoever else made it, its opaque parts stay out.
+
+A reply says in ``origin`` which format and model made it. Thinking of another one cannot be sent as thinking,
+since its signature is nothing to this provider: it becomes text between tags, or is left out
+(``CallOptions.drop_reasoning``). A block that only its provider understands is left out, with a warning.
+
+Read with: ``unspool.kernel.messages`` (``Thinking``, ``Opaque``), the ``*_request.py`` files (the callers).
+"""
+
+import warnings
+from typing import Final
+
+from unspool.kernel.messages import Message, Opaque, Text, Thinking
+
+_OPEN: Final = "<thinking>\n"
+_CLOSE: Final = "\n</thinking>"
+
+
+class LeftOutWarning(UserWarning):
+    """Something of the conversation was not sent, because this provider does not understand it."""
+
+
+def origin_of(format: str, model: str) -> str:
+    """What ``Message.origin`` says of the replies of a model."""
+    return f"{format}:{model}"
+
+
+def is_of_format(message: Message, format: str) -> bool:
+    """Whether a reply was made in this format, or by hand, which is taken at its word."""
+    return not message.origin or message.origin.startswith(f"{format}:")
+
+
+def is_of_model(message: Message, format: str, model: str) -> bool:
+    """Whether a reply was made by this very model, or by hand."""
+    return not message.origin or message.origin == origin_of(format, model)
+
+
+def thinking_as_text(block: Thinking, *, drop: bool) -> Text | None:
+    """Thinking that cannot go back as what it is; None where nothing is left of it."""
+    return None if drop or not block.text.strip() else Text(f"{_OPEN}{block.text.strip()}{_CLOSE}")
+
+
+def warn_left_out(block: Opaque, format: str) -> None:
+    """Say that a block of another provider is not sent."""
+    kind = block.data.get("type", "block") if isinstance(block.data, dict) else "block"
+    warnings.warn(
+        f"a {kind!r} of {block.provider or 'an unknown provider'} is not sent in {format}",
+        LeftOutWarning,
+        stacklevel=2,
+    )
