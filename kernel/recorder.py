@@ -42,7 +42,7 @@ class ActiveRun(Protocol):
 
 
 @runtime_checkable
-class SessionLog(Protocol):
+class SessionLog(EventLog, Protocol):
     """A log that knows the session it keeps, and what its facts so far come to.
 
     Whoever is given one, and no state, goes on from there.

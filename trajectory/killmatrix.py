@@ -36,7 +36,8 @@ _EVERY = 10  # of how many cases one is killed twice, by default
 
 def kind_of(case: Case) -> str:
     """What a case is counted under."""
-    return _TWICE if len(case.kills) > 1 else case.kills[0].kind
+    first, *again = case.kills
+    return _TWICE if again else first.kind
 
 
 def all_cases(log: str, course: Course) -> list[Case]:

@@ -51,7 +51,7 @@ def folder_held(path: str, *, alone: bool) -> Iterator[None]:
     except (OSError, ValueError):
         fd = -1
     try:
-        if fd >= 0:
+        if fcntl is not None and fd >= 0:
             with suppress(OSError):
                 fcntl.flock(fd, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield

@@ -280,8 +280,9 @@ class _Substituted:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._tool, name)
-        looks = name in ("validate", "preview") and found is not None
-        return self._conductor.watched(found) if looks else found
+        if found is not None and name in ("validate", "preview"):
+            return self._conductor.watched(found)
+        return found
 
     @property
     def spec(self) -> ToolSpec:

@@ -484,7 +484,9 @@ class NewSession(Good):
 
 
 class OneSession(Good):
-    session = "the session"
+    @property
+    def session(self) -> str:
+        return "the session"
 
 
 class NoSession(Good):

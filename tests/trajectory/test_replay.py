@@ -488,6 +488,7 @@ def test_a_changed_record_shows_where_it_is_or_where_it_counts(seed: int, facts:
     rng = random.Random(seed)
     texts = [fact for fact in facts if isinstance(fact, MessageEnd) and fact.message and fact.message.content]
     at = rng.choice([first(facts, QueueChanged), *texts])
+    assert at.message is not None
     message = replace(at.message, content=(Text(f"changed {seed}"),))
     changed = [*facts[: at.seq - 1], replace(at, message=message), *facts[at.seq :]]
     difference = found(run("asyncio", changed))
