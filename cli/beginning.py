@@ -3,6 +3,8 @@
 Read with: ``app.py``, ``resume.py``, ``run.py``, ``unspool.trajectory.settings``.
 """
 
+import functools
+import importlib.util
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +12,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from unspool import llm
 from unspool.kernel.errors import AgentError, BadRequestError
 from unspool.kernel.json_edge import clean_text
 from unspool.kernel.limits import Limits
 from unspool.kernel.ports import ChatModel, Tool
 from unspool.kernel.state import AgentState
-from unspool.llm import resolve_model
 from unspool.trajectory import RecordedSettings, SessionHandle, recorded_settings
 from unspool.trajectory.sessions import append_about
 
@@ -83,6 +85,14 @@ def _entitle(log: SessionHandle, title: str) -> None:
         append_about(log, clean_text(title), None, time.time())
 
 
+def _price() -> llm.Price | None:
+    """The kept prices, where they are installed. They are loaded once a reply is there: it takes a while."""
+    if importlib.util.find_spec("genai_prices") is None:
+        return None
+    prices = functools.cache(llm.kept_prices)
+    return lambda name, usage, ttl: prices()(name, usage, ttl)
+
+
 def make_model(choice: ModelChoice, recorded: str) -> ChatModel:
     """The model that was asked for, else the recorded one, else that of the environment.
 
@@ -93,7 +103,7 @@ def make_model(choice: ModelChoice, recorded: str) -> ChatModel:
     if not name:
         raise BadRequestError("no model: give -m provider/model or set UNSPOOL_MODEL")
     try:
-        return resolve_model(name, base_url=choice.base_url or None)
+        return llm.model(name, base_url=choice.base_url or None, price=_price())
     except AgentError as error:
         if name != recorded or choice.name == name:
             raise

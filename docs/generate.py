@@ -1,6 +1,6 @@
 """Writes the parts of the documentation that are made from the code.
 
-python docs/generate.py           writes docs/events.schema.json, docs/api/ and the marked parts of docs/design.md
+python docs/generate.py           writes docs/events.schema.json, docs/api/ and the marked parts of docs/*.md
 python docs/generate.py --check   writes nothing; status 1 where something is out of date
 """
 
@@ -26,6 +26,7 @@ from unspool.kernel import (
 )
 from unspool.kernel.codec import event_schema
 from unspool.kernel.events import KnownFact, Signal
+from unspool.llm import PRESETS, AnthropicDialect, ChatDialect, GeminiDialect, ResponsesDialect
 from unspool.llm.scripted import ScriptedModel, call
 from unspool.trajectory.memory import MemoryLog
 
@@ -35,6 +36,12 @@ sys.path.insert(0, str(DOCS))
 from reference import PACKAGES, page  # stands beside this file
 
 HEADER = ("seq", "time", "run_id", "sub")
+FORMATS = {
+    ChatDialect: "chat",
+    ResponsesDialect: "Responses",
+    AnthropicDialect: "Messages",
+    GeminiDialect: "generateContent",
+}
 
 
 def first_sentence(doc: str | None) -> str:
@@ -121,26 +128,39 @@ def sequence_diagram() -> str:
     return "\n".join(["```mermaid", "sequenceDiagram", *people, *timeline[start:end], "```"])
 
 
-def with_parts(text: str) -> str:
-    """``text`` with what stands between the marks of each part made anew."""
-    parts = {"events": event_table(), "limits": limits_table(), "turn": sequence_diagram()}
+def presets_table() -> str:
+    """A row for each provider that is known by name."""
+    rows = ["| name | format | base URL, or the variable that sets another | key |", "|---|---|---|---|"]
+    for name, preset in PRESETS.items():
+        url = f"`{preset.base_url}`, " if isinstance(preset.base_url, str) and preset.base_url else ""
+        keys = " or ".join(f"`{variable}`" for variable in preset.key_variables)
+        keys += "" if preset.needs_key else ", if the server wants one"
+        rows.append(f"| `{name}` | {FORMATS[type(preset.dialect)]} | {url}`{preset.url_variable}` | {keys} |")
+    return "\n".join(rows)
+
+
+def with_parts(path: Path, parts: dict[str, str]) -> str:
+    """The text of a file with what stands between the marks of each part made anew."""
+    text = path.read_text(encoding="utf-8")
     for name, part in parts.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         before, _, rest = text.partition(begin)
         _, mark, after = rest.partition(end)
         if not mark:
-            raise ValueError(f"docs/design.md: the marks of the part {name!r} are missing")
+            raise ValueError(f"{path.name}: the marks of the part {name!r} are missing")
         text = f"{before}{begin}\n{part}\n{end}{after}"
     return text
 
 
 def outdated(write: bool) -> list[str]:
     """The names of the files that are, or were, out of date."""
-    design, schema = DOCS / "design.md", DOCS / "events.schema.json"
+    design, models, schema = DOCS / "design.md", DOCS / "models.md", DOCS / "events.schema.json"
+    of_design = {"events": event_table(), "limits": limits_table(), "turn": sequence_diagram()}
     pages = {DOCS / "api" / f"{package}.md": page(package) for package in PACKAGES}
     wanted = {
         **pages,
-        design: with_parts(design.read_text(encoding="utf-8")),
+        design: with_parts(design, of_design),
+        models: with_parts(models, {"presets": presets_table()}),
         schema: json.dumps(event_schema(), indent=1, ensure_ascii=False) + "\n",
     }
     old = [path for path, text in wanted.items() if not path.exists() or path.read_text("utf-8") != text]

@@ -17,8 +17,8 @@ from typing import Any
 import anyio
 
 import unspool as un
+from unspool import llm
 from unspool.kernel import ApprovalInfo
-from unspool.llm import resolve_model
 from unspool.tools import file_tools
 from unspool.trajectory import JsonlLog
 
@@ -129,7 +129,7 @@ def read_keyboard(assistant: Assistant, loop: asyncio.AbstractEventLoop) -> None
 
 
 async def main(options: argparse.Namespace) -> None:
-    root, model = Path.cwd(), resolve_model(options.model, base_url=options.base_url)
+    root, model = Path.cwd(), llm.model(options.model, base_url=options.base_url)
     sessions = sorted(root.glob(".harness/*.jsonl"))
     new = root / ".harness" / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
     with JsonlLog(sessions[-1] if options.resume and sessions else new) as log:

@@ -88,6 +88,14 @@ class PartialStreamError(ModelError):
         self.text = text
 
 
+class MalformedReplyError(PartialStreamError):
+    """The reply came to its end, and the provider says that what the model wrote cannot be used (a call that
+    does not parse). The model may do better the next time."""
+
+    error_kind = "malformed_reply"
+    failover_eligible = True
+
+
 class AuthError(ModelError):
     """The key is missing, wrong, or may not do this."""
 
@@ -242,3 +250,20 @@ def describe(error: BaseException) -> str:
 def is_retryable(error: BaseException) -> bool:
     """Whether asking again may help."""
     return isinstance(error, ModelError) and error.retryable
+
+
+def is_context_overflow(error: BaseException | None) -> bool:
+    """Whether the request did not fit: a smaller view helps, asking again does not."""
+    return isinstance(error, ContextOverflowError)
+
+
+def is_failover_eligible(error: BaseException | None) -> bool:
+    """Whether another model, or another provider, may answer where this one did not."""
+    if isinstance(error, ModelError):
+        return error.failover_eligible
+    return isinstance(error, TimeoutError | ConnectionError)
+
+
+def failover_reason(error: BaseException | None) -> str:
+    """The stable label of an error after which another model is worth asking, else ``""``."""
+    return error_kind(error) if is_failover_eligible(error) else ""

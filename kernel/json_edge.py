@@ -4,7 +4,7 @@ Everything past this file is strict JSON: no NaN or Infinity, no lone surrogates
 UTF-8. Structure is never guessed: text that was cut off stays invalid, because closing its
 brackets would invent a call nobody made.
 
-Read with: ``messages.py`` (``ToolCall``), ``tool_call.py`` (results), ``tests/kernel/test_json_edge.py``.
+Read with: ``messages.py`` (``ToolCall``), ``tool_call.py`` (results).
 """
 
 import json

@@ -32,7 +32,9 @@ Role: TypeAlias = Literal["user", "assistant", "system", "tool"]
 # Stop reasons of an assistant message. A string on the wire, so that a newer log stays readable.
 FAILED_STOP_REASONS = frozenset({"error", "safety", "aborted"})  # stay in the log, not replayed
 StopReason: TypeAlias = str
-"""``stop``, ``length``, ``tool_use``, ``error``, ``safety``, ``aborted`` or ``interrupted``."""
+"""``stop``, ``length``, ``tool_use``, ``error``, ``safety``, ``pause``, ``aborted`` or ``interrupted``.
+
+``pause``: the server stopped with tools of its own under way, and would go on if it were asked again."""
 
 
 class Text(Struct, frozen=True, gc=False, tag_field="type", tag="text"):
@@ -90,7 +92,7 @@ class Image(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag
 class Document(
     Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type", tag="document"
 ):
-    """A document (PDF, …): base64 ``data`` with its ``mime_type``, or a ``url``."""
+    """A document (a PDF, a recording, …): base64 ``data`` with its ``mime_type``, or a ``url``."""
 
     data: str | None = None
     url: str | None = None

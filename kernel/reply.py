@@ -51,10 +51,12 @@ class _ThinkingPart:
             self.redacted = delta.redacted
 
     def block(self) -> Content | None:
-        text = clean_text("".join(self.pieces))
+        said = "".join(self.pieces)
+        text = clean_text(said)
         if not text and self.signature is None and self.redacted is None:
             return None
-        return Thinking(text=text, signature=_opaque(self.signature), redacted=_opaque(self.redacted))
+        signature = self.signature if text == said else None  # it was for other words: a provider refuses it
+        return Thinking(text=text, signature=_opaque(signature), redacted=_opaque(self.redacted))
 
 
 class _CallPart:
@@ -92,7 +94,11 @@ class _WholePart:
     def block(self) -> Content:
         try:
             return clean_block(self.content)[0]
-        except (TypeError, ValueError):  # an adapter's bug: what can be said of it is kept
+        except (
+            TypeError,
+            ValueError,
+            RecursionError,
+        ):  # no JSON, or too deep: what can be said of it is kept
             return Opaque(provider="", data=plain_json(self.content))
 
 

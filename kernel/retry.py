@@ -2,7 +2,7 @@
 
 Pure functions over seconds; nothing here sleeps, logs or knows a provider.
 
-Read with: ``model_call.py`` (the only caller), ``tests/kernel/test_retry.py`` (the table).
+Read with: ``model_call.py`` (the only caller), ``tests/spec/test_model_faults.py``.
 """
 
 from collections.abc import Callable

@@ -7,9 +7,11 @@ Read with: ``openai_chat_request.py`` (the caller), ``CallOptions.cache_last``, 
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from unspool.kernel.ports import SystemBlock
+
+_SYSTEM: Final = ("system", "developer")
 
 
 def mark(ttl: str) -> dict[str, str]:
@@ -36,7 +38,7 @@ def mark_last(messages: list[dict[str, Any]], ttl: str) -> bool:
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         content = message.get("content")
-        if message["role"] != "system" and content:
+        if message["role"] not in _SYSTEM and content:
             parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
             parts[-1] = {**parts[-1], "cache_control": mark(ttl)}
             messages[index] = {**message, "content": parts}

@@ -12,7 +12,8 @@ Read with: ``sse.py``, ``http_model.py`` (the caller), ``openai_chat_stream.py``
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
@@ -26,6 +27,7 @@ from .sse import EventTooLargeError, SseDecoder, SseEvent
 
 T = TypeVar("T")
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # of a body: more is a runaway
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the last: nested too deep
 
 
 class AnswerDecoder(ABC):
@@ -43,8 +45,8 @@ class AnswerDecoder(ABC):
         self._secret = secret
         self._seed = seed
         self._sse = SseDecoder()
-        self._body: list[bytes] | None = None  # of an answer that is one JSON document
-        self._bytes = 0
+        self._body: bytearray | None = None  # of an answer that is one JSON document
+        self._room = MAX_ANSWER_BYTES  # what the answer may still take
         self._sniffed = False
         self._pieces: list[str] = []  # the text, as it came
 
@@ -59,25 +61,33 @@ class AnswerDecoder(ABC):
         """Whether the answer is known to be complete, so that losing the connection loses nothing."""
 
     def feed(self, data: bytes) -> Iterator[StreamEvent]:
-        """The events that ``data`` completes.
+        """The events that ``data`` completes, as they are asked for.
 
         Raises:
             ModelError: the stream holds an error, by its own class.
             PartialStreamError: an event is not what the format allows.
             EventTooLargeError: an event, or the whole answer, is larger than any sensible one.
         """
-        self._bytes += len(data)
-        if self._bytes > MAX_ANSWER_BYTES:
-            raise EventTooLargeError("provider: the answer is too large", max_bytes=MAX_ANSWER_BYTES)
+        room = self._room
+        self._room = room - len(data)
         if not self._sniffed:
             self._sniff(data)
+        if self._room < 0:
+            return self._last_of(data[:room])
         if self._body is not None:
-            self._body.append(data)
-            return
-        for event in self._sse.feed(data):
-            if self.done:
-                return
-            yield from self._event(event)
+            self._body += data
+            return iter(())
+        events = self._sse.feed(data)
+        if len(events) == 1:  # most servers send one at a time
+            return iter(self._event(events[0]))
+        return chain.from_iterable(map(self._event, events))
+
+    def _last_of(self, data: bytes) -> Iterator[StreamEvent]:
+        """What there was room for."""
+        if self._body is None:
+            yield from chain.from_iterable(map(self._event, self._sse.feed(data)))
+        if not self.done:
+            raise EventTooLargeError("provider: the answer is too large", max_bytes=MAX_ANSWER_BYTES)
 
     def close(self) -> Iterator[StreamEvent]:
         """The last events, ending with ``StreamEnd``; call it at the end of the body or when ``done``.
@@ -87,7 +97,7 @@ class AnswerDecoder(ABC):
             PartialStreamError: the answer was cut; ``text`` is what had come.
         """
         if self._body is not None:
-            yield from self._document(b"".join(self._body))
+            yield from self._document(bytes(self._body))
         elif not self.done:
             for event in self._sse.close():
                 yield from self._last_event(event)
@@ -98,11 +108,11 @@ class AnswerDecoder(ABC):
     # --- what a format says ---------------------------------------------------------------------
 
     @abstractmethod
-    def _event(self, event: SseEvent) -> Iterator[StreamEvent]:
-        """What one event of a stream means."""
+    def _event(self, event: SseEvent) -> Iterable[StreamEvent]:
+        """What one event of a stream means; a list costs less than a generator."""
 
     @abstractmethod
-    def _whole(self, value: dict[str, Any]) -> Iterator[StreamEvent]:
+    def _whole(self, value: dict[str, Any]) -> Iterable[StreamEvent]:
         """What an answer means that is one JSON object; it sets ``done``."""
 
     @abstractmethod
@@ -122,7 +132,7 @@ class AnswerDecoder(ABC):
         """
         try:
             return decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             pass
         try:
             value, _ = encodable_json(json.loads(data.decode("utf-8", "replace"), strict=False))
@@ -135,7 +145,10 @@ class AnswerDecoder(ABC):
 
     def _fault(self, error: Any) -> ModelError:
         """The error for what a provider says went wrong inside an answer."""
-        return error_of(fault_of_body(error), model=self._model, secret=self._secret)
+        fault = error_of(fault_of_body(error), model=self._model, secret=self._secret)
+        if isinstance(fault, PartialStreamError):
+            fault.text = self.text
+        return fault
 
     def _not_an_answer(self) -> ModelError:
         return ModelError(f"provider: the answer is not {self.kind}", model=self._model)
@@ -146,7 +159,7 @@ class AnswerDecoder(ABC):
         start = data.lstrip()[:1]
         self._sniffed = bool(start)
         if start in (b"{", b"["):
-            self._body = []
+            self._body = bytearray()
         elif start == b"<":
             raise ModelError(f"provider: the answer is HTML, not {self.kind}", model=self._model)
 
@@ -178,7 +191,7 @@ def json_of(data: bytes) -> Any:
     """
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         pass
     try:
         return encodable_json(json.loads(data.decode("utf-8", "replace"), strict=False))[0]
@@ -190,5 +203,5 @@ def json_or_text(data: bytes) -> Any:
     """JSON where it is some, and text where not."""
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return data.decode("utf-8", "replace")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from unspool.kernel.json_edge import encodable_json
 from unspool.kernel.messages import Message
 from unspool.kernel.transcript import Transcript
 
@@ -25,6 +26,14 @@ Cut: TypeAlias = Callable[[Sequence[Message]], Iterator[Piece]]
 """Cuts messages into pieces. A piece depends on its own messages alone."""
 
 _encode = msgspec.json.Encoder().encode
+
+
+def encode(value: Any) -> bytes:
+    """``value`` as JSON; halves of characters in it (lone surrogates), which no server takes, become U+FFFD."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(encodable_json(value)[0])
 
 
 class _Kept(NamedTuple):
@@ -75,4 +84,4 @@ def _brought_up(messages: Sequence[Message], cut: Cut, key: Hashable) -> _Kept:
 
 
 def _joined(parts: Sequence[Part]) -> bytes:
-    return _encode(parts)[1:-1]
+    return encode(parts)[1:-1]

@@ -1,121 +1,27 @@
-"""From a provider's refusal (status, headers, body) to the error class that fits.
+"""From what a provider says was wrong (status, headers, body, an error inside a stream) to an exception.
 
-The order is fixed, because wordings overlap and guesses are expensive:
+Structure first: the body's codes and the status; wording only where they leave it open (``fault_classes.py``).
+No secret gets through: whoever raises passes the key to ``hide``.
 
-1. a code or type that says exactly what is wrong (``insufficient_quota``),
-2. a status that does (401, 402, 403, 408, 413, 429),
-3. the wording, words matched whole: "14298 tokens" is not a 429,
-4. what is left of the status (4xx the request, 5xx the server).
-
-A rate limit that mentions tokens is not an overflow, whatever its wording: compaction would throw
-context away for nothing. No secret gets through: whoever raises passes the key to ``hide``.
-
-Read with: ``http.py``, ``openai_chat_stream.py`` (the callers), ``tests/llm/test_faults.py``.
+Read with: ``http.py``, ``decoder.py`` (the callers), ``retry_after.py``, ``tests/llm/test_faults.py``.
 """
 
 import re
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from unspool.kernel.errors import (
-    AuthError,
-    BadRequestError,
-    ContentFilterError,
-    ContextOverflowError,
-    ModelError,
-    ModelTimeoutError,
-    OverloadedError,
-    QuotaError,
-    RateLimitError,
-)
+from unspool.kernel.errors import ModelError, ModelTimeoutError, NetworkError
 
-from .retry_after import body_delay, header_delay, text_delay
+from .fault_classes import error_class
+from .retry_after import body_delay, header_delay, limit_delay, text_delay
 
 _MESSAGE_CHARS = 500  # of a provider's message; some quote the whole request
-
-_CODES: dict[str, type[ModelError]] = {
-    "insufficient_quota": QuotaError,
-    "insufficient_balance": QuotaError,
-    "insufficient_credits": QuotaError,
-    "billing_hard_limit_reached": QuotaError,
-    "billing_not_active": QuotaError,
-    "billing_error": QuotaError,
-    "context_length_exceeded": ContextOverflowError,
-    "context_window_exceeded": ContextOverflowError,
-    "model_context_window_exceeded": ContextOverflowError,
-    "exceed_context_size_error": ContextOverflowError,
-    "too_many_prompt_tokens": ContextOverflowError,
-    "request_too_large": ContextOverflowError,
-    "rate_limit_exceeded": RateLimitError,
-    "rate_limit_error": RateLimitError,
-    "ratelimitreached": RateLimitError,
-    "too_many_requests": RateLimitError,
-    "resource_exhausted": RateLimitError,
-    "content_filter": ContentFilterError,
-    "content_policy_violation": ContentFilterError,
-    "responsibleaipolicyviolation": ContentFilterError,
-    "invalid_api_key": AuthError,
-    "authentication_error": AuthError,
-    "permission_error": AuthError,
-    "permission_denied": AuthError,
-    "overloaded_error": OverloadedError,
-    "service_unavailable": OverloadedError,
-    "model_not_found": BadRequestError,
-}
-_STATUSES: dict[int, type[ModelError]] = {
-    401: AuthError,
-    402: QuotaError,
-    403: AuthError,
-    408: ModelTimeoutError,
-    413: ContextOverflowError,  # too many bytes: a smaller view is the cure there too
-    429: RateLimitError,
-    501: BadRequestError,  # not implemented now is not implemented in a minute
-}
-# Types so broad that wording and status come first.
-_BROAD: dict[str, type[ModelError]] = {
-    "server_error": OverloadedError,
-    "internal_server_error": OverloadedError,
-    "internal_error": OverloadedError,
-    "api_error": OverloadedError,
-    "timeout": ModelTimeoutError,
-    "invalid_request_error": BadRequestError,
-    "not_found_error": BadRequestError,
-}
-_QUOTA = re.compile(r"\binsufficient (?:quota|balance|credits?|funds)\b|\bout of credits\b", re.IGNORECASE)
-_RATE = re.compile(
-    r"\brate[ _-]?limit|\btoo many requests\b|\b(?:tokens|requests) per (?:min|minute|day|hour|second)\b"
-    r"|\bhttp 429\b|\b(?:status|code|error)\W{1,3}429\b",
-    re.IGNORECASE,
-)
-_OVERFLOW = re.compile(
-    r"\bprompt (?:is )?too long\b"
-    r"|\binput is too long for requested model\b"
-    r"|\bexceeds? the context window\b"
-    r"|\binput token count\b.{0,40}\bexceeds the maximum\b"
-    r"|\bmaximum prompt length is \d"
-    r"|\breduce the length of the messages\b"
-    r"|\bmaximum context length is \d"
-    r"|\bexceed(?:s|ed)? (?:the )?(?:max(?:imum)? )?context (?:limit|length)\b"
-    r"|\bexceeds the limit of \d"
-    r"|\bexceeds the available context size\b"
-    r"|\bgreater than the context length\b"
-    r"|\bcontext window exceeds limit\b"
-    r"|\bexceeded model token limit\b"
-    r"|\btoo large for model with \d+ maximum context length\b"
-    r"|\bmodel_context_window_exceeded\b"
-    r"|\bcontext[ _]length[ _]exceeded\b"
-    r"|\btoo many tokens\b"
-    r"|\btoken limit exceeded\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_OVERLOADED = re.compile(
-    r"\boverloaded\b|\bservice unavailable\b|\b(?:internal )?server error\b|\bupstream\b|\bat capacity\b",
-    re.IGNORECASE,
-)
-_FILTERED = re.compile(r"\bcontent (?:management )?(?:policy|filter(?:ing|ed)?)\b", re.IGNORECASE)
+_LONG_CHARS = 8  # of a secret: it comes up by itself only
+_READ_CHARS = 64 * 1024  # of which it is looked for what is wrong
 _TITLE = re.compile(r"<title>\s*(.*?)\s*</title>", re.IGNORECASE | re.DOTALL)
 
 
@@ -137,14 +43,14 @@ def fault_of_response(status: int, headers: Mapping[str, str], body: bytes, now:
     """
     value = _json(body)
     if value is None:
-        text = body[: 4 * _MESSAGE_CHARS].decode("utf-8", "replace")
+        text = body[:_READ_CHARS].decode("utf-8", "replace")
         title = _TITLE.search(text)
         message = (title.group(1) if title else text).strip()
-        fault = Fault(status=status, message=message[:_MESSAGE_CHARS], empty=not body.strip())
+        fault = Fault(status=status, message=message[:_READ_CHARS], empty=not body.strip())
     else:
         fault = fault_of_body(value, status)
-    delay = header_delay(headers, now)
-    return fault if delay is None else msgspec.structs.replace(fault, retry_after_s=delay)
+        headers = {**_quoted_headers(value), **headers}
+    return _delayed(fault, headers, now)
 
 
 def fault_of_body(value: Any, status: int | None = None) -> Fault:
@@ -154,76 +60,105 @@ def fault_of_body(value: Any, status: int | None = None) -> Fault:
     """
     while isinstance(value, list) and value:  # some wrap the object into an array
         value = value[0]
-    error = value.get("error", value) if isinstance(value, dict) else value
+    error = value.get("error") or value.get("errors") or value if isinstance(value, dict) else value
+    while isinstance(error, list) and error:
+        error = error[0]
     if not isinstance(error, dict):
-        return Fault(status=status, message=_text(error)[:_MESSAGE_CHARS])
+        return Fault(status=status, message=_text(error)[:_READ_CHARS])
     code, kind = error.get("code"), error.get("type") or error.get("status")
-    message = _text(error.get("message") or error.get("detail") or error.get("error"))
-    delay = body_delay(error)
+    message = _message(error)
+    delays = (body_delay(error), body_delay(value), text_delay(message))
     return Fault(
         status=status or _status(error.get("status_code")) or _status(code),
-        code=_text(code),
+        code=_reason(error) or _text(code),
         type=_text(kind),
-        message=message[:_MESSAGE_CHARS],
-        retry_after_s=text_delay(message) if delay is None else delay,
+        message=message[:_READ_CHARS],
+        retry_after_s=next((delay for delay in delays if delay is not None), None),
     )
 
 
 def error_of(fault: Fault, *, model: str, secret: str = "") -> ModelError:
     """The exception for a fault; ``secret`` is masked should the provider echo it."""
-    cls = classify(fault)
+    cls = error_class(fault.status, fault.code, fault.type, fault.message, empty=fault.empty)
     details: dict[str, Any] = {"model": model}
     if fault.status is not None:
         details["status"] = fault.status
     for key in ("code", "type"):
         if text := getattr(fault, key):
-            details[key] = hide(text, secret)
-    said = hide(fault.message, secret) or _silent(fault)
+            details[key] = hide(text, secret)[:_MESSAGE_CHARS]
+    said = hide(fault.message, secret)[:_MESSAGE_CHARS] or _silent(
+        fault
+    )  # cut first, a key would stay in part
     return cls(f"provider: {said}", retry_after_s=fault.retry_after_s, **details)
 
 
-def classify(fault: Fault) -> type[ModelError]:
-    """The error class that fits; see the order at the top of the file."""
-    status = fault.status
-    for key in (fault.code, fault.type):
-        if exact := _CODES.get(key.lower()):
-            return _unless_limited(exact, fault)
-    if status == 429 and _QUOTA.search(fault.message):
-        return QuotaError
-    if status in _STATUSES:
-        return _STATUSES[status]
-    if worded := _by_wording(fault):
-        return worded
-    if status is not None and status != 200:
-        return OverloadedError if status >= 500 else BadRequestError
-    return _BROAD.get(fault.type.lower()) or _BROAD.get(fault.code.lower()) or ModelError
+def classify_provider(error: Exception, *, model: str = "", secret: str = "") -> ModelError:
+    """The ``ModelError`` for what a provider's SDK raised, for chat models of one's own that use one.
+
+    It goes by what the exceptions of SDKs have in common: a status (``status_code`` or ``code``), the answer's
+    JSON (``body`` or ``details``), the headers of ``response``; by their words where there are none.
+    """
+    if isinstance(error, ModelError):
+        return error
+    status = _status(getattr(error, "status_code", None)) or _status(getattr(error, "code", None))
+    if status is None and (lost := _lost_connection(error)):
+        return lost(f"provider: {hide(str(error), secret)[:_MESSAGE_CHARS] or lost.error_kind}", model=model)
+    said = getattr(error, "body", None) or getattr(error, "details", None)
+    fault = fault_of_body(said if isinstance(said, dict | list) else {"message": str(error)}, status)
+    if not fault.message:
+        fault = msgspec.structs.replace(fault, message=str(error)[:_READ_CHARS])
+    given = getattr(getattr(error, "response", None), "headers", None)
+    headers = {str(key).lower(): str(value) for key, value in given.items()} if given else {}
+    return error_of(_delayed(fault, headers, time.time()), model=model, secret=secret)
 
 
 def hide(text: str, secret: str) -> str:
-    """``text`` without the secret."""
-    return text.replace(secret, "[key]") if secret else text
+    """``text`` without the secret; a short one, which may be part of any word, where it stands by itself."""
+    if len(secret) >= _LONG_CHARS:
+        return text.replace(secret, "[key]")
+    return re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", "[key]", text) if secret else text
 
 
-def _unless_limited(exact: type[ModelError], fault: Fault) -> type[ModelError]:
-    """A 429 stays a limit, and 401 a matter of the key, whatever else the body claims."""
-    if fault.status == 429 and exact is not QuotaError:
-        return RateLimitError
-    return AuthError if fault.status == 401 else exact
+def _delayed(fault: Fault, headers: Mapping[str, str], now: float) -> Fault:
+    """``fault`` with the delay that the headers name: it beats the body's, but for when a limit is whole again."""
+    delay = header_delay(headers, now)
+    if delay is None and fault.retry_after_s is None and fault.status == 429:
+        delay = limit_delay(headers, now)
+    return fault if delay is None else msgspec.structs.replace(fault, retry_after_s=delay)
 
 
-def _by_wording(fault: Fault) -> type[ModelError] | None:
-    message = fault.message
-    if fault.status == 400 and fault.empty:
-        return ContextOverflowError  # how some gateways answer a prompt that is too long
-    if _RATE.search(message):
-        return RateLimitError
-    if _OVERFLOW.search(message):
-        return ContextOverflowError
-    if fault.status in (None, 400, 422) and _FILTERED.search(message):
-        return ContentFilterError
-    if fault.status is None and _QUOTA.search(message):
-        return QuotaError
-    return OverloadedError if fault.status is None and _OVERLOADED.search(message) else None
+def _quoted_headers(value: Any) -> dict[str, str]:
+    """The headers of the answer behind a gateway's, which some quote in the body (OpenRouter)."""
+    for key in ("error", "metadata", "headers"):
+        value = value.get(key) if isinstance(value, dict) else None
+    return {str(key).lower(): str(each) for key, each in value.items()} if isinstance(value, dict) else {}
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    """The words of an error object; with a gateway's, those of the provider behind it."""
+    message = _text(error.get("message") or error.get("detail") or error.get("error"))
+    metadata = error.get("metadata")
+    raw = _text(metadata.get("raw")) if isinstance(metadata, dict) else ""  # OpenRouter
+    return f"{message}: {raw}" if raw and raw not in message else message
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    """The reason in google.rpc.ErrorInfo, which says more than the error's own code."""
+    details = error.get("details")
+    for detail in details if isinstance(details, list) else []:
+        if isinstance(detail, dict) and isinstance(reason := detail.get("reason"), str):
+            return reason
+    return ""
+
+
+def _lost_connection(error: Exception) -> type[ModelError] | None:
+    """The class for an exception that says by its name that no answer came; SDKs have their own of them."""
+    for cls in type(error).__mro__:
+        if "Timeout" in cls.__name__:
+            return ModelTimeoutError
+        if "Connect" in cls.__name__:
+            return NetworkError
+    return None
 
 
 def _silent(fault: Fault) -> str:
@@ -235,7 +170,7 @@ def _silent(fault: Fault) -> str:
 def _json(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -246,7 +181,7 @@ def _text(value: Any) -> str:
         case str():
             return value
         case _:
-            return msgspec.json.encode(value).decode()
+            return msgspec.json.encode(value, enc_hook=str).decode()
 
 
 def _status(value: Any) -> int | None:

@@ -25,12 +25,16 @@ from anyio.lowlevel import RunVar
 from unspool.kernel.errors import BadRequestError, ModelError, NetworkError, PartialStreamError
 
 from .faults import error_of, fault_of_response, hide
+from .inflate import ASKED_FOR, Inflater
 
 CONNECT_TIMEOUT_S = 30.0
 _DRAIN_S = 0.25  # less than a new connection costs
 _MAX_ERROR_BYTES = 256 * 1024  # of a body that explains an error status
 
-_clients: RunVar[AsyncGenerator[httpx.AsyncClient, None]] = RunVar("unspool_http_clients")
+_LOST = (httpx.HTTPError, OSError)  # the latter is asyncio's own, of a TLS record that is none, say
+_LAST_PORT = 65_535
+
+_clients: RunVar[AsyncGenerator[httpx.AsyncClient, None] | None] = RunVar("unspool_http_clients")
 
 
 async def post(
@@ -44,15 +48,18 @@ async def post(
         ModelError: see the top of the file.
     """
     response = await _send(url, body, secret, headers or {}, model)
-    chunks = response.aiter_bytes()
+    chunks = response.aiter_raw()
     begun = False
     try:
         if response.status_code >= 300:
             raise await _refusal(response, chunks, model, secret)
+        inflater = Inflater(response.headers.get("content-encoding", ""))
         async for chunk in chunks:
             begun = begun or bool(chunk)
-            yield chunk
-    except httpx.HTTPError as error:
+            for piece in inflater.pieces(chunk):
+                yield piece
+        inflater.close()
+    except _LOST as error:
         raise _broken(error, begun, model, url, secret) from None
     finally:
         await _release(response, chunks)
@@ -71,21 +78,27 @@ async def drain(chunks: AsyncGenerator[bytes, None]) -> None:
 async def close_connections() -> None:
     """Close the pooled connections of the running event loop; it happens by itself at its end."""
     if (holder := _clients.get(None)) is not None:
-        _clients.set(_hold_client())
+        _clients.set(None)
         await holder.aclose()
 
 
 async def _send(url: str, body: bytes, secret: str, headers: Mapping[str, str], model: str) -> httpx.Response:
-    client = await _client()
-    sent = {"content-type": "application/json", "accept": "text/event-stream, application/json", **headers}
+    client = await _client(model)
+    sent = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
+    sent["accept-encoding"] = ASKED_FOR  # not httpx's own: see ``inflate.py``
+    sent |= {
+        name.lower(): value for name, value in headers.items()
+    }  # httpx would send both ways to write one
     try:
         request = client.build_request("POST", url, content=body, headers=sent)
         request.stream = _Body(body)
+        if (request.url.port or 0) > _LAST_PORT:
+            raise httpx.InvalidURL("no such port")
         return await client.send(request, stream=True)
-    except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL) as error:
+    except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeError) as error:
         what = type(error).__name__  # its text may quote a header
         raise BadRequestError(f"provider: the request cannot be sent: {what}", model=model) from None
-    except httpx.HTTPError as error:
+    except _LOST as error:
         raise _broken(error, False, model, url, secret) from None
 
 
@@ -110,23 +123,25 @@ async def _refusal(
 ) -> ModelError:
     """The error for an answer that is not 2xx; a body that breaks off still leaves the status."""
     body = bytearray()
-    try:
+    with contextlib.suppress(httpx.HTTPError, ModelError):
+        inflater = Inflater(response.headers.get("content-encoding", ""))
         async for chunk in chunks:
-            body += chunk
-            if len(body) > _MAX_ERROR_BYTES:
+            for piece in inflater.pieces(chunk):
+                body += piece[: _MAX_ERROR_BYTES - len(body)]
+            if len(body) == _MAX_ERROR_BYTES:
                 break
-    except httpx.HTTPError:
-        pass
     fault = fault_of_response(response.status_code, response.headers, bytes(body), time.time())
     return error_of(fault, model=model, secret=secret)
 
 
-def _broken(error: httpx.HTTPError, begun: bool, model: str, url: str, secret: str) -> ModelError:
+def _broken(error: Exception, begun: bool, model: str, url: str, secret: str) -> ModelError:
     what = hide(str(error) or type(error).__name__, secret)
     if begun:
         return PartialStreamError(f"provider: the connection broke: {what}", model=model)
-    where = hide(url.partition("?")[0], secret)  # a query may hold a key of its own
-    return NetworkError(f"provider: no answer: {what}", model=model, url=where)
+    plain = httpx.URL(url).copy_with(
+        userinfo=b"", query=None, fragment=None
+    )  # which may hold secrets of their own
+    return NetworkError(f"provider: no answer: {what}", model=model, url=hide(str(plain), secret))
 
 
 async def _release(response: httpx.Response, chunks: AsyncIterator[bytes]) -> None:
@@ -145,20 +160,31 @@ async def _release(response: httpx.Response, chunks: AsyncIterator[bytes]) -> No
         await response.aclose()
 
 
-async def _client() -> httpx.AsyncClient:
-    """The running event loop's client."""
+async def _client(model: str) -> httpx.AsyncClient:
+    """The running event loop's client.
+
+    Raises:
+        BadRequestError: the environment names a proxy that cannot be used.
+    """
     holder = _clients.get(None)
     if holder is None:
-        holder = _hold_client()
+        try:
+            holder = _hold_client(_new_client())
+        except (ImportError, ValueError, httpx.InvalidURL) as error:  # httpx reads HTTP_PROXY and its kin
+            what = f"provider: a proxy of the environment cannot be used: {type(error).__name__}"
+            raise BadRequestError(what, model=model) from None
         _clients.set(holder)
     return await anext(holder)
 
 
-async def _hold_client() -> AsyncGenerator[httpx.AsyncClient, None]:
-    """Hands out one client for ever; event loops close generators at their end, and so this client."""
+def _new_client() -> httpx.AsyncClient:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60.0)
     timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
-    client = httpx.AsyncClient(timeout=timeout, limits=limits, verify=_ssl_context())
+    return httpx.AsyncClient(timeout=timeout, limits=limits, verify=_ssl_context())
+
+
+async def _hold_client(client: httpx.AsyncClient) -> AsyncGenerator[httpx.AsyncClient, None]:
+    """Hands out one client for ever; event loops close generators at their end, and so this client."""
     try:
         while True:
             yield client

@@ -5,17 +5,31 @@ A format says where to, with which headers, what is sent and what comes back; ev
 Read with: ``http.py`` (how), ``decoder.py`` (what comes back), ``keys.py``, ``openai_chat.py`` (a format).
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
-from unspool.kernel.errors import ModelError, PartialStreamError
-from unspool.kernel.ports import ModelRequest, StreamEvent
+from msgspec.structs import replace
+
+from unspool.kernel.errors import AuthError, ModelError, PartialStreamError, QuotaError
+from unspool.kernel.ports import ModelRequest, StreamEnd, StreamEvent
 from unspool.kernel.redaction import holds_key
 
 from .decoder import AnswerDecoder
 from .keys import ApiKey, Keys
+from .prices import Price, price_of
+
+
+class ModelOptions(TypedDict, total=False):
+    """What each model behind HTTP can be told; see ``HttpModel``."""
+
+    api_key: ApiKey
+    headers: Mapping[str, str] | None
+    supports_tools: bool
+    streaming: bool
+    price: Price | None
 
 
 class HttpModel(ABC):
@@ -23,7 +37,8 @@ class HttpModel(ABC):
 
     ``name`` is ``provider/model``: the provider is a label, what follows the first slash is sent.
     ``api_key`` is a key, several that take turns, or an async function that gives one. ``headers`` are sent
-    with each request and win. ``streaming`` False asks for the answer in one piece.
+    with each request and win. ``supports_tools`` says whether tools may be offered. ``streaming`` False asks for the
+    answer in one piece. ``price`` says what replies cost where the server does not (``kept_prices``).
 
     Raises:
         AuthError: a key holds characters that no header can carry.
@@ -41,6 +56,7 @@ class HttpModel(ABC):
         headers: Mapping[str, str] | None = None,
         supports_tools: bool = True,
         streaming: bool = True,
+        price: Price | None = None,
     ) -> None:
         self._name = name
         self._model = name.partition("/")[2] or name
@@ -48,9 +64,10 @@ class HttpModel(ABC):
         self._keys = Keys(api_key, name)
         if holds_key(name):
             raise ValueError("model: its name is recorded and holds no secrets, give the key as api_key")
-        self._headers = dict(headers or {})
+        self._headers = {key.lower(): value for key, value in (headers or {}).items()}
         self._supports_tools = supports_tools
         self._streaming = streaming
+        self._price = price
 
     @property
     def name(self) -> str:
@@ -88,37 +105,73 @@ class HttpModel(ABC):
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
         """The reply's events, ending with ``StreamEnd``.
 
+        A key that is refused, or whose quota is used up, gives way to the next one, with a warning. Whether a limit
+        is waited for is the caller's business.
+
         Raises:
             ModelError: the subclass that fits; see ``faults.py`` and ``decoder.py``.
         """
         from .http import drain, post  # noqa: PLC0415  # httpx is loaded by the first request, not by importing unspool
 
         body = self._body(request)
-        key = await self._keys.take()
-        decoder = self._decoder(request, key)
-        headers = {**(self._auth(key) if key else {}), **self._more_headers(request), **self._headers}
-        try:
+        while True:
+            key = await self._keys.take()
+            begun = False
             try:
-                async with aclosing(
-                    post(self._url(), body, headers=headers, secret=key, model=self._name)
-                ) as chunks:
-                    async for chunk in chunks:
-                        for event in decoder.feed(chunk):
-                            yield event
-                        if decoder.done:
-                            await drain(chunks)
-                            break
-            except PartialStreamError as error:
-                error.text = error.text or decoder.text
-                if not decoder.finished:
+                decoder = self._decoder(request, key)
+                try:
+                    async with aclosing(
+                        post(
+                            self._url(),
+                            body,
+                            headers=self._all_headers(request, key),
+                            secret=key,
+                            model=self._name,
+                        )
+                    ) as chunks:
+                        async for chunk in chunks:
+                            begun = True
+                            for event in decoder.feed(chunk):
+                                yield event
+                            if decoder.done:
+                                await drain(chunks)
+                                break
+                except PartialStreamError as error:
+                    error.text = error.text or decoder.text
+                    if not decoder.finished:
+                        raise
+                for event in decoder.close():
+                    yield self._with_cost(event, request) if type(event) is StreamEnd else event
+                return
+            except ModelError as error:
+                another = self._keys.failed(key, error)
+                if begun or not (another and isinstance(error, AuthError | QuotaError)):
                     raise
-            for event in decoder.close():
-                yield event
-        except ModelError as error:
-            self._keys.failed(key, error)
-            raise
+                warnings.warn(
+                    f"{self._name}: a key was refused ({error.error_kind}), another is taken", stacklevel=2
+                )
+
+    def _all_headers(self, request: ModelRequest, key: str) -> dict[str, str]:
+        made = {**(self._auth(key) if key else {}), **self._more_headers(request)}
+        return {name.lower(): value for name, value in made.items()} | self._headers
+
+    def _with_cost(self, end: StreamEnd, request: ModelRequest) -> StreamEnd:
+        if self._price is None:
+            return end
+        cost = price_of(self._price, self._name, end.model, end.usage, request)
+        return replace(end, usage=replace(end.usage, cost=cost))
 
 
 def bearer(key: str) -> dict[str, str]:
     """A key as most servers want it."""
     return {"authorization": f"Bearer {key}"}
+
+
+def url_of(base_url: str, path: str) -> str:
+    """Where ``path`` is below a base URL, which may end with it already, and may have a query.
+
+    >>> url_of("http://h/v1/", "/chat"), url_of("http://h/v1/chat?version=2", "/chat")
+    ('http://h/v1/chat', 'http://h/v1/chat?version=2')
+    """
+    base, query, parameters = base_url.partition("?")
+    return base.rstrip("/").removesuffix(path) + path + query + parameters

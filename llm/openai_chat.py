@@ -4,13 +4,14 @@ Read with: ``http_model.py``, ``openai_chat_request.py`` (what is sent), ``opena
 back), ``presets.py`` (where to).
 """
 
-from collections.abc import Mapping
+from typing import Unpack
 
 from unspool.kernel.ports import ModelRequest
 
-from .http_model import HttpModel, bearer
-from .keys import ApiKey
-from .openai_chat_request import Dialect, encode_request
+from .http_model import HttpModel, ModelOptions, bearer, url_of
+from .openai_chat_dialect import ChatDialect
+from .openai_chat_kept import FORMAT
+from .openai_chat_request import encode_request
 from .openai_chat_stream import ChatDecoder
 
 _PATH = "/chat/completions"
@@ -19,40 +20,26 @@ _PATH = "/chat/completions"
 class OpenAIChatModel(HttpModel):
     """A model of a server that speaks chat/completions; see ``HttpModel``.
 
-    ``base_url`` is the part before ``/chat/completions``. ``dialect`` says where the server differs.
+    ``base_url`` is the part before ``/chat/completions``, a query after it (``?api-version=…``) is kept. ``dialect`` says where the server differs.
     """
 
-    format = "openai-chat"
+    format = FORMAT
 
     def __init__(
-        self,
-        name: str,
-        *,
-        base_url: str,
-        api_key: ApiKey = None,
-        dialect: Dialect | None = None,
-        headers: Mapping[str, str] | None = None,
-        supports_tools: bool = True,
-        streaming: bool = True,
+        self, name: str, *, base_url: str, dialect: ChatDialect | None = None, **options: Unpack[ModelOptions]
     ) -> None:
-        super().__init__(
-            name,
-            base_url=base_url,
-            api_key=api_key,
-            headers=headers,
-            supports_tools=supports_tools,
-            streaming=streaming,
-        )
-        self._dialect = dialect or Dialect()
+        super().__init__(name, base_url=base_url, **options)
+        self._dialect = dialect or ChatDialect()
 
     def _url(self) -> str:
-        return self._base_url if self._base_url.endswith(_PATH) else self._base_url + _PATH
+        return url_of(self._base_url, _PATH)
 
     def _auth(self, key: str) -> dict[str, str]:
-        return bearer(key)
+        header = self._dialect.key_header
+        return bearer(key) if header is None else {header: key}
 
     def _body(self, request: ModelRequest) -> bytes:
-        return encode_request(request, self._model, self._dialect, stream=self._streaming)
+        return encode_request(request, self._name, self._dialect, stream=self._streaming)
 
     def _decoder(self, request: ModelRequest, secret: str) -> ChatDecoder:
         return ChatDecoder(model=self._name, secret=secret, seed=str(len(request.messages)))

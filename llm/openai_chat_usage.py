@@ -4,13 +4,15 @@
 differ in where they put the details, and some leave reasoning out of ``completion_tokens`` but not
 out of the total, so the total decides: prompt and output add up to it.
 
-Read with: ``openai_chat_stream.py`` (the caller), ``tests/llm/test_openai_chat_usage.py``.
+Read with: ``openai_chat_stream.py`` (the caller), ``usage_fields.py``, ``tests/llm/test_usage_fields.py``.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from unspool.kernel.messages import Usage
+
+from .usage_fields import count, object_of, told_cost
 
 
 def usage_of(fields: Mapping[str, Any]) -> Usage:
@@ -20,34 +22,25 @@ def usage_of(fields: Mapping[str, Any]) -> Usage:
     >>> usage.input_tokens, usage.cache_read_tokens, usage.context_tokens
     (5, 4, 9)
     """
-    prompt_details = _details(fields, "prompt_tokens_details")
-    output_details = _details(fields, "completion_tokens_details")
-    prompt, completion = _count(fields, "prompt_tokens"), _count(fields, "completion_tokens")
+    prompt_details = object_of(fields, "prompt_tokens_details")
+    output_details = object_of(fields, "completion_tokens_details")
+    prompt, completion = count(fields, "prompt_tokens"), count(fields, "completion_tokens")
     read = (
-        _count(prompt_details, "cached_tokens")
-        or _count(fields, "prompt_cache_hit_tokens")  # DeepSeek
-        or _count(fields, "cached_tokens")  # Moonshot
-        or _count(fields, "cache_read_input_tokens")  # gateways in front of Anthropic models
+        count(prompt_details, "cached_tokens")
+        or count(fields, "prompt_cache_hit_tokens")  # DeepSeek
+        or count(fields, "cached_tokens")  # Moonshot
+        or count(fields, "cache_read_input_tokens")  # gateways in front of Anthropic models
     )
-    written = _count(prompt_details, "cache_write_tokens") or _count(fields, "cache_creation_input_tokens")
+    written = count(prompt_details, "cache_write_tokens") or count(fields, "cache_creation_input_tokens")
     read = min(read, prompt)
     written = min(written, prompt - read)
-    output = max(completion, _count(fields, "total_tokens") - prompt)
-    reasoning = _count(output_details, "reasoning_tokens") or _count(fields, "reasoning_tokens")
+    output = max(completion, count(fields, "total_tokens") - prompt)
+    reasoning = count(output_details, "reasoning_tokens") or count(fields, "reasoning_tokens")
     return Usage(
         input_tokens=prompt - read - written,
         output_tokens=output,
         cache_read_tokens=read,
         cache_write_tokens=written,
         reasoning_tokens=min(max(reasoning, output - completion), output),
+        cost=told_cost(fields),
     )
-
-
-def _details(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = fields.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _count(fields: Mapping[str, Any], key: str) -> int:
-    value = fields.get(key)
-    return max(0, int(value)) if isinstance(value, int | float) else 0

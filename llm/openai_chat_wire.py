@@ -18,7 +18,7 @@ class FunctionPart(Struct, frozen=True, gc=False):
     """Name and argument text of a call, or pieces of them; some servers send an object at once."""
 
     name: str | None = None
-    arguments: str | dict[str, Any] | None = None
+    arguments: Any = None
 
 
 class CustomPart(Struct, frozen=True, gc=False):
@@ -31,10 +31,11 @@ class CustomPart(Struct, frozen=True, gc=False):
 class CallPart(Struct, frozen=True, gc=False):
     """A call, or a piece of one."""
 
-    index: int | None = None
-    id: str | None = None
+    index: int | str | None = None
+    id: str | int | None = None
     function: FunctionPart | None = None
     custom: CustomPart | None = None
+    extra_content: Any = None
 
 
 class Delta(Struct, frozen=True, gc=False):
@@ -45,33 +46,48 @@ class Delta(Struct, frozen=True, gc=False):
     """
 
     content: str | list[Any] | dict[str, Any] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    reasoning_text: str | None = None
-    refusal: str | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    reasoning_text: Any = None
+    refusal: Any = None
+    reasoning_details: Any = None
+    annotations: Any = None
+    audio: Any = None
+    images: Any = None
     tool_calls: list[CallPart] | None = None
+    function_call: Any = None
 
 
 class Choice(Struct, frozen=True, gc=False):
-    index: int | None = None
+    index: int | str | None = None
     delta: Delta | None = None
     message: Delta | None = None
     finish_reason: str | None = None
+    error: Any = None
 
 
 class GroqExtra(Struct, frozen=True, gc=False):
-    usage: UsageFields | None = None
+    usage: Any = None
+    error: Any = None
 
 
 class Chunk(Struct, frozen=True, gc=False):
-    """One event of a stream, or a whole answer."""
+    """One event of a stream after the first."""
 
     choices: list[Choice] | None = None
-    usage: UsageFields | None = None
+    usage: Any = None
     error: Any = None
-    id: str | None = None
-    model: str | None = None
     x_groq: GroqExtra | None = None
+    citations: Any = None
+    search_results: Any = None
+
+
+class FirstChunk(Chunk, frozen=True, gc=False):
+    """The first event, or a whole answer; each event repeats what it says besides."""
+
+    id: str | int | None = None
+    model: str | None = None
 
 
 decode_chunk = msgspec.json.Decoder(Chunk).decode
+decode_first = msgspec.json.Decoder(FirstChunk).decode

@@ -10,7 +10,7 @@ Read with: ``unspool.kernel.messages`` (``Thinking``, ``Opaque``), the ``*_reque
 import warnings
 from typing import Final
 
-from unspool.kernel.messages import Message, Opaque, Text, Thinking
+from unspool.kernel.messages import Document, Image, Message, Opaque, Text, Thinking
 
 _OPEN: Final = "<thinking>\n"
 _CLOSE: Final = "\n</thinking>"
@@ -30,6 +30,12 @@ def is_of_format(message: Message, format: str) -> bool:
     return not message.origin or message.origin.startswith(f"{format}:")
 
 
+def is_of_provider(message: Message, format: str, name: str) -> bool:
+    """Whether a reply was made by a model of the same provider in this format, or by hand."""
+    provider = name.partition("/")[0]
+    return not message.origin or message.origin.startswith(f"{format}:{provider}/")
+
+
 def is_of_model(message: Message, format: str, model: str) -> bool:
     """Whether a reply was made by this very model, or by hand."""
     return not message.origin or message.origin == origin_of(format, model)
@@ -40,11 +46,11 @@ def thinking_as_text(block: Thinking, *, drop: bool) -> Text | None:
     return None if drop or not block.text.strip() else Text(f"{_OPEN}{block.text.strip()}{_CLOSE}")
 
 
-def warn_left_out(block: Opaque, format: str) -> None:
-    """Say that a block of another provider is not sent."""
-    kind = block.data.get("type", "block") if isinstance(block.data, dict) else "block"
-    warnings.warn(
-        f"a {kind!r} of {block.provider or 'an unknown provider'} is not sent in {format}",
-        LeftOutWarning,
-        stacklevel=2,
-    )
+def warn_left_out(block: Opaque | Image | Document, format: str) -> None:
+    """Say that a block of another provider is not sent, or a file in a reply where those have none."""
+    if type(block) is Opaque:
+        kind = block.data.get("type", "block") if isinstance(block.data, dict) else "block"
+        what = f"a {kind!r} of {block.provider or 'an unknown provider'}"
+    else:
+        what = f"the {type(block).__name__.lower()} in a reply"
+    warnings.warn(f"{what} is not sent in {format}", LeftOutWarning, stacklevel=2)

@@ -1,81 +1,244 @@
-"""The providers that speak a wire format we know, as data, and how a name becomes a model.
+"""The providers we know, as data, and how a name becomes a model.
 
-Read with: ``openai_chat.py``.
+Keys and URLs come from the environment, by the names that the providers' own tools use. A key variable may hold
+several keys, separated by commas: they take turns (``keys.py``). No key has a comma in it.
+
+Read with: ``openai_chat.py``, ``openai_responses.py``, ``anthropic.py``, ``gemini.py`` (the formats),
+``openai_chat_dialect.py`` and ``openai_chat_thinking.py`` (where chat servers differ).
 """
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias, Unpack
 
 from unspool.kernel.errors import AuthError, BadRequestError
-from unspool.kernel.ports import ChatModel
 
+from .anthropic import ANTHROPIC_URL, AnthropicModel
+from .anthropic_dialect import AnthropicDialect
+from .gemini import GeminiModel, vertex_base_url
+from .gemini_request import GeminiDialect
+from .http_model import HttpModel, ModelOptions
+from .keys import ApiKey
 from .openai_chat import OpenAIChatModel
-from .openai_chat_request import Dialect
+from .openai_chat_dialect import ChatDialect
+from .openai_chat_thinking import (
+    by_effort_or_none,
+    by_effort_or_null,
+    by_flag,
+    by_switch,
+    by_template,
+    cerebras,
+    groq,
+    openai,
+    openrouter,
+    together,
+    xai,
+)
+from .openai_responses import OpenAIResponsesModel
+from .openai_responses_request import ResponsesDialect
+
+Quirks: TypeAlias = ChatDialect | ResponsesDialect | AnthropicDialect | GeminiDialect
+"""Where a server differs; its type says which format it speaks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A provider: where it is, and which environment variables hold its key and another base URL.
+    """A provider: where it is, how it speaks, and which environment variables say what of it.
 
-    ``key_variable`` is None for a server that asks for no key.
+    ``base_url`` is a URL, or a function that makes one for a model out of the environment; empty is none: it has
+    to be given. ``key_variables`` are looked for in order. ``url_variable`` holds another base URL. Where
+    ``needs_key`` is False, a key is sent if there is one.
     """
 
-    base_url: str
-    key_variable: str | None
+    base_url: str | Callable[[str], str]
+    key_variables: tuple[str, ...]
     url_variable: str
-    dialect: Dialect = field(default_factory=Dialect)
+    dialect: Quirks = ChatDialect()  # noqa: RUF009  # frozen
+    needs_key: bool = True
 
+
+def _variable(*names: str) -> str:
+    """The first of these environment variables that is set, or ''."""
+    return next((value for name in names if (value := os.environ.get(name, "").strip())), "")
+
+
+def _azure_url(model: str) -> str:
+    """Azure's v1 API, or that of one deployment where a dated version of the API is asked for.
+
+    The endpoint is taken as Azure shows it: bare, as a base URL, or as the target of a deployment.
+    """
+    endpoint = _variable("AZURE_OPENAI_ENDPOINT").partition("/openai")[0].rstrip("/")
+    if not endpoint and (resource := _variable("AZURE_RESOURCE_NAME")):
+        endpoint = f"https://{resource}.openai.azure.com"
+    if not endpoint:
+        raise BadRequestError(
+            "provider: no endpoint: set AZURE_OPENAI_ENDPOINT, or pass base_url", model=model
+        )
+    version = _variable("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
+    if version[:1].isdigit():
+        return f"{endpoint}/openai/deployments/{model}?api-version={version}"
+    return f"{endpoint}/openai/v1" + (f"?api-version={version}" if version else "")
+
+
+def _vertex_url(model: str) -> str:
+    project = _variable("GOOGLE_CLOUD_PROJECT", "GOOGLE_VERTEX_PROJECT")
+    if not project:
+        raise BadRequestError("provider: no project: set GOOGLE_CLOUD_PROJECT, or pass base_url", model=model)
+    return vertex_base_url(project, _variable("GOOGLE_CLOUD_LOCATION", "GOOGLE_VERTEX_LOCATION") or "global")
+
+
+def _chat(
+    base_url: str, prefix: str, dialect: ChatDialect | None = None, *, needs_key: bool = True
+) -> Preset:
+    """A chat server whose variables are called after it."""
+    return Preset(base_url, (f"{prefix}_API_KEY",), f"{prefix}_BASE_URL", dialect or ChatDialect(), needs_key)
+
+
+_OPENAI_CHAT = ChatDialect(max_tokens="max_completion_tokens", thinking=openai, cache_key=True)
+_REPLAYS = "reasoning_content"
+_CALLS_WITH_THINKING = ChatDialect(
+    thinking=by_switch, replay_thinking=_REPLAYS, thinking_with_calls=True, strict=False
+)
+_DEEPSEEK = replace(_CALLS_WITH_THINKING, json_schema=False)
+_LOCAL = ChatDialect(thinking=by_template, replay_thinking=_REPLAYS)
 
 PRESETS: dict[str, Preset] = {
-    "openai": Preset(
-        "https://api.openai.com/v1",
-        "OPENAI_API_KEY",
-        "OPENAI_BASE_URL",
-        Dialect(max_tokens="max_completion_tokens", top_effort="xhigh", cache_key=True),
+    "openai": _chat("https://api.openai.com/v1", "OPENAI", _OPENAI_CHAT),
+    "openai-responses": Preset(
+        "https://api.openai.com/v1", ("OPENAI_API_KEY",), "OPENAI_BASE_URL", ResponsesDialect()
     ),
-    "openrouter": Preset(
+    "azure": Preset(
+        _azure_url,
+        ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"),
+        "AZURE_OPENAI_BASE_URL",
+        ChatDialect(
+            max_tokens="max_completion_tokens", thinking=openai, cache_key=True, key_header="api-key"
+        ),
+    ),
+    "anthropic": Preset(ANTHROPIC_URL, ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL", AnthropicDialect()),
+    "gemini": Preset(
+        "https://generativelanguage.googleapis.com/v1beta",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "GEMINI_BASE_URL",
+        GeminiDialect(),
+    ),
+    "vertex": Preset(
+        _vertex_url, ("GOOGLE_OAUTH_ACCESS_TOKEN",), "VERTEX_BASE_URL", GeminiDialect(bearer=True)
+    ),
+    "openrouter": _chat(
         "https://openrouter.ai/api/v1",
-        "OPENROUTER_API_KEY",
-        "OPENROUTER_BASE_URL",
-        Dialect(top_effort="xhigh", replay_thinking="reasoning", cache_marks=True),
+        "OPENROUTER",
+        ChatDialect(thinking=openrouter, replay_thinking="reasoning", cache_marks=True),
     ),
-    "groq": Preset("https://api.groq.com/openai/v1", "GROQ_API_KEY", "GROQ_BASE_URL"),
-    "deepseek": Preset(
+    "xai": _chat("https://api.x.ai/v1", "XAI", ChatDialect(thinking=xai)),
+    "deepseek": _chat(
         "https://api.deepseek.com/v1",
-        "DEEPSEEK_API_KEY",
-        "DEEPSEEK_BASE_URL",
-        Dialect(replay_thinking="reasoning_content"),
+        "DEEPSEEK",
+        _DEEPSEEK,
     ),
-    "xai": Preset("https://api.x.ai/v1", "XAI_API_KEY", "XAI_BASE_URL"),
-    "together": Preset("https://api.together.xyz/v1", "TOGETHER_API_KEY", "TOGETHER_BASE_URL"),
-    "ollama": Preset("http://127.0.0.1:11434/v1", None, "OLLAMA_BASE_URL"),
-    "local": Preset("http://127.0.0.1:8080/v1", None, "LOCAL_BASE_URL"),  # llama.cpp's default port
+    "moonshot": _chat(
+        "https://api.moonshot.ai/v1",
+        "MOONSHOT",
+        _CALLS_WITH_THINKING,
+    ),
+    "zai": _chat(
+        "https://api.z.ai/api/paas/v4",
+        "ZAI",
+        ChatDialect(thinking=by_switch, replay_thinking=_REPLAYS, strict=False),
+    ),
+    "alibaba": Preset(
+        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        ("DASHSCOPE_API_KEY",),
+        "DASHSCOPE_BASE_URL",
+        ChatDialect(thinking=by_flag, strict=False),
+    ),
+    "sarvam": _chat(
+        "https://api.sarvam.ai/v1", "SARVAM", ChatDialect(thinking=by_effort_or_null, strict=False)
+    ),
+    "groq": _chat("https://api.groq.com/openai/v1", "GROQ", ChatDialect(thinking=groq)),
+    "cerebras": _chat("https://api.cerebras.ai/v1", "CEREBRAS", ChatDialect(thinking=cerebras)),
+    "together": _chat(
+        "https://api.together.xyz/v1", "TOGETHER", ChatDialect(thinking=together, strict=False)
+    ),
+    "fireworks": _chat(
+        "https://api.fireworks.ai/inference/v1",
+        "FIREWORKS",
+        ChatDialect(thinking=by_effort_or_none, replay_thinking=_REPLAYS),
+    ),
+    "huggingface": Preset("https://router.huggingface.co/v1", ("HF_TOKEN",), "HF_INFERENCE_BASE_URL"),
+    "nvidia": _chat(
+        "https://integrate.api.nvidia.com/v1", "NVIDIA", ChatDialect(thinking=by_template, strict=False)
+    ),
+    "ollama": _chat(
+        "http://127.0.0.1:11434/v1", "OLLAMA", ChatDialect(thinking=by_effort_or_none), needs_key=False
+    ),
+    "llamacpp": _chat("http://127.0.0.1:8080/v1", "LLAMACPP", _LOCAL, needs_key=False),
+    "vllm": _chat(
+        "http://127.0.0.1:8000/v1",
+        "VLLM",
+        ChatDialect(thinking=by_template, replay_thinking="reasoning"),
+        needs_key=False,
+    ),
+    "local": _chat("http://127.0.0.1:8080/v1", "LOCAL", _LOCAL, needs_key=False),  # llama.cpp's default port
+    "openai-compat": _chat("", "OPENAI_COMPAT", needs_key=False),
 }
-"""The providers that ``resolve_model`` knows, by the name that stands before the slash."""
+"""The providers that ``model`` knows, by the name that stands before the slash."""
 
 
-def resolve_model(name: str, *, base_url: str | None = None, api_key: str | None = None) -> ChatModel:
-    """The model that ``provider/model`` names, with the key and the URL from the environment.
+def model(name: str, *, base_url: str | None = None, **options: Unpack[ModelOptions]) -> HttpModel:
+    """The model that ``provider/model`` names, with its keys and its URL from the environment.
 
-    ``api_key`` and ``base_url`` beat the environment. With a ``base_url`` the provider may be any
-    label, and no key is needed: whether one is, only that server knows.
+    ``api_key`` and ``base_url`` beat the environment; with a ``base_url`` no key is needed: whether one is, only
+    that server knows. A server of one's own is ``openai-compat/model``, or goes by any other name that is not
+    taken, and has a ``base_url``. The other options are those of ``HttpModel``.
 
     Raises:
-        BadRequestError: the name has no provider, or one that is not known.
+        BadRequestError: the name has no provider, or one that is not known, or nothing says where it is.
         AuthError: the provider's key is not set.
     """
-    provider, slash, model = name.partition("/")
+    provider, slash, wire_name = name.partition("/")
+    if not (slash and wire_name):
+        raise BadRequestError("provider: a model is named provider/model", name=name, providers=list(PRESETS))
     preset = PRESETS.get(provider)
-    if not (slash and model) or (preset is None and base_url is None):
-        what = "no such provider" if slash and model else "a model is named provider/model"
+    if preset is None and base_url is None:
+        what = "no such provider: take a known one, or openai-compat/model with a base_url"
         raise BadRequestError(f"provider: {what}", name=name, providers=list(PRESETS))
-    if preset is None:
-        return OpenAIChatModel(name, base_url=base_url or "", api_key=api_key)
-    variable = preset.key_variable
-    key = api_key or (os.environ.get(variable, "").strip() if variable else "")
-    if variable and not key and base_url is None:
+    preset = preset or PRESETS["openai-compat"]
+    url = base_url or _variable(preset.url_variable) or _url(preset, name)
+    options["api_key"] = _key(preset, name, options.get("api_key"), needed=base_url is None)
+    return _made(name, url, preset.dialect, options)
+
+
+def _url(preset: Preset, name: str) -> str:
+    if callable(preset.base_url):
+        return preset.base_url(name.partition("/")[2])
+    if not preset.base_url:
+        what = f"no base URL: set {preset.url_variable}, or pass base_url"
+        raise BadRequestError(f"provider: {what}", model=name, variable=preset.url_variable)
+    return preset.base_url
+
+
+def _key(preset: Preset, name: str, given: ApiKey, *, needed: bool) -> ApiKey:
+    if given:
+        return given
+    keys = [key for each in _variable(*preset.key_variables).split(",") if (key := each.strip())]
+    if not keys and needed and preset.needs_key:
+        variable = preset.key_variables[0]
         raise AuthError(
             f"provider: no API key: set {variable}, or pass api_key", model=name, variable=variable
         )
-    url = base_url or os.environ.get(preset.url_variable, "").strip() or preset.base_url
-    return OpenAIChatModel(name, base_url=url, api_key=key, dialect=preset.dialect)
+    return keys
+
+
+def _made(name: str, url: str, dialect: Quirks, options: ModelOptions) -> HttpModel:
+    match dialect:
+        case ChatDialect():
+            return OpenAIChatModel(name, base_url=url, dialect=dialect, **options)
+        case ResponsesDialect():
+            return OpenAIResponsesModel(name, base_url=url, dialect=dialect, **options)
+        case AnthropicDialect():  # the default depends on the URL
+            quirks = None if dialect == AnthropicDialect() else dialect
+            return AnthropicModel(name, base_url=url, dialect=quirks, **options)
+        case GeminiDialect():
+            return GeminiModel(name, base_url=url, dialect=dialect, **options)

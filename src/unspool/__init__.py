@@ -135,9 +135,9 @@ __all__ = [
 
 def _preset_model(name: str) -> ChatModel:
     """The chat model of a preset, by ``provider/model``."""
-    from .llm import resolve_model  # noqa: PLC0415  # loads the HTTP client's neighbours; a program may need none
+    from .llm import model  # noqa: PLC0415  # loads the HTTP client's neighbours; a program may need none
 
-    return resolve_model(name)
+    return model(name)
 
 
 _register_models(_preset_model)

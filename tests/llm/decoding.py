@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from unspool.kernel.errors import ModelError
 from unspool.kernel.messages import Message
 from unspool.kernel.ports import StreamEvent
 from unspool.kernel.reply import ReplyBuilder
+from unspool.llm.decoder import AnswerDecoder
 from unspool.llm.faults import error_of, fault_of_response
 from unspool.llm.openai_chat_stream import ChatDecoder
+from unspool.llm.openai_responses_stream import ResponsesDecoder
 
 
 @dataclass
@@ -24,17 +27,26 @@ class Outcome:
     events: list[StreamEvent]
 
 
-def decode(body: bytes, size: int = 0, status: int = 200, headers: dict[str, str] | None = None) -> Outcome:
+def decode(
+    body: bytes,
+    size: int = 0,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    make: Callable[..., AnswerDecoder] = ChatDecoder,
+) -> Outcome:
     """The outcome of an answer that arrives in chunks of ``size`` bytes; 0 means at once."""
     builder, events = ReplyBuilder(), []
     error: ModelError | None = None
     try:
-        for event in _events(body, size, status, headers or {}):
+        for event in _events(body, size, status, headers or {}, make(model="p/m")):
             builder.add(event)
             events.append(event)
     except ModelError as raised:
         error = raised
     return Outcome(builder.message(), error, events)
+
+
+decode_responses = partial(decode, make=ResponsesDecoder)
 
 
 def same(a: Outcome, b: Outcome) -> bool:
@@ -46,10 +58,11 @@ def same(a: Outcome, b: Outcome) -> bool:
     )
 
 
-def _events(body: bytes, size: int, status: int, headers: dict[str, str]) -> Iterator[StreamEvent]:
+def _events(
+    body: bytes, size: int, status: int, headers: dict[str, str], decoder: AnswerDecoder
+) -> Iterator[StreamEvent]:
     if status >= 300:
         raise error_of(fault_of_response(status, headers, body, 0.0), model="p/m")
-    decoder = ChatDecoder(model="p/m")
     for start in range(0, len(body), size or len(body) or 1):
         yield from decoder.feed(body[start : start + (size or len(body))])
         if decoder.done:

@@ -18,8 +18,10 @@ from unspool.kernel.errors import (
 )
 from unspool.kernel.messages import Message, Text
 from unspool.kernel.ports import ModelRequest, SystemBlock
+from unspool.llm import anthropic_usage, gemini_usage, openai_responses_usage
 from unspool.llm.faults import error_of, fault_of_body, fault_of_response
-from unspool.llm.openai_chat_request import Dialect, encode_request
+from unspool.llm.openai_chat_dialect import ChatDialect
+from unspool.llm.openai_chat_request import encode_request
 from unspool.llm.openai_chat_usage import usage_of
 
 from .decoding import NO_SHARED, Outcome, decode, same, shared  # noqa: TID251  # tests/llm/, not llm/
@@ -126,7 +128,7 @@ def test_no_empty_message_is_sent(id: str) -> None:
         if row["role"] != "system"
     ]
     system = tuple(SystemBlock(text=row["content"]) for row in rows if row["role"] == "system")
-    sent = json.loads(encode_request(ModelRequest(messages=messages, system=system), "m", Dialect()))[
+    sent = json.loads(encode_request(ModelRequest(messages=messages, system=system), "m", ChatDialect()))[
         "messages"
     ]
     assert all(row["content"].strip() for row in sent)
@@ -138,11 +140,33 @@ def content_of(content: str | list[Any]) -> tuple[Text, ...]:
     return (Text(content),) if isinstance(content, str) else ()
 
 
-def test_usage_conventions() -> None:
-    rows = [row for row in _CASES["B085"]["trigger"]["rows"] if row["wire"] == "openai-chat"]
-    for row in rows:
-        usage, want = usage_of(row["usage"]), row["want"]
-        assert (usage.input_tokens, usage.cache_read_tokens) == (want["input_uncached"], want["cache_read"])
-        assert (usage.output_tokens, usage.context_tokens) == (want["output"], want["context"])
-        assert usage.cache_write_tokens == want["cache_write"]
-    assert rows
+_USAGE = {
+    "openai-chat": usage_of,
+    "anthropic-messages": anthropic_usage.usage_of,
+    "gemini": gemini_usage.usage_of,
+}
+
+
+@pytest.mark.parametrize(
+    "row", _CASES["B085"]["trigger"]["rows"] if _CASES else [], ids=lambda row: row["wire"]
+)
+def test_usage_conventions(row: dict[str, Any]) -> None:
+    usage, want = _USAGE[row["wire"]](row["usage"]), row["want"]
+    assert (usage.input_tokens, usage.cache_read_tokens) == (want["input_uncached"], want["cache_read"])
+    assert (usage.output_tokens, usage.context_tokens) == (want["output"], want["context"])
+    assert usage.cache_write_tokens == want["cache_write"]
+
+
+def test_usage_of_responses_contains_what_is_cached() -> None:  # as chat/completions
+    fields = {"input_tokens": 1000, "input_tokens_details": {"cached_tokens": 800}, "output_tokens": 50}
+    usage = openai_responses_usage.usage_of(fields)
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (200, 800, 50)
+    assert usage.context_tokens == 1000
+
+
+def test_separators_of_unicode_end_no_line() -> None:  # B035: the log is tried in tests/trajectory
+    delta = {"content": "left\u2028right\u2029end"}
+    event = {"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}
+    body = f"data: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
+    for size in (0, 1, 7):
+        assert decode(body, size).reply.text == delta["content"]

@@ -16,9 +16,10 @@ from unspool.kernel import (
     user_message,
 )
 from unspool.kernel.messages import assistant_message
-from unspool.llm.openai_chat_request import Dialect, encode_request
+from unspool.llm.openai_chat_dialect import ChatDialect
+from unspool.llm.openai_chat_request import encode_request
 
-MARKS = Dialect(cache_marks=True)
+MARKS = ChatDialect(cache_marks=True)
 EPHEMERAL = {"type": "ephemeral"}
 
 
@@ -26,7 +27,7 @@ def sent(
     messages: list[Message],
     *,
     system: tuple[SystemBlock, ...] = (),
-    dialect: Dialect = MARKS,
+    dialect: ChatDialect = MARKS,
     cache: str | None = "",
 ) -> Any:
     request = ModelRequest(messages=messages, system=system, options=CallOptions(cache_last=cache))
@@ -79,6 +80,6 @@ def test_system_blocks_keep_their_own_marks() -> None:  # T456
 
 def test_a_server_that_does_not_know_them_gets_none() -> None:
     blocks = (SystemBlock(text="long", cache=""),)
-    messages = sent([user_message("hi")], system=blocks, dialect=Dialect())
+    messages = sent([user_message("hi")], system=blocks, dialect=ChatDialect())
     assert marks(messages) == []
     assert messages[0]["content"] == "long"

@@ -2,14 +2,18 @@
 
 import asyncio
 import gc
+import gzip
 import logging
+import ssl
 import threading
+import zlib
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import httpx
 import pytest
 
 from unspool.kernel.errors import (
@@ -123,6 +127,20 @@ def test_no_key_sends_no_authorization(run: Run, server: Loopback) -> None:
 
     assert run(main).text == "ok"
     assert "authorization" not in server.exchanges[0].head.lower()
+
+
+def test_headers_win_however_they_are_written(run: Run, server: Loopback) -> None:
+    server.script(*GOOD)
+    own = {"Authorization": "Basic x", "ACCEPT": "text/plain", "Accept-Encoding": "identity", "X-Own": "1"}
+
+    async def main() -> Message:
+        url = server.url + "/v1"
+        return await generate(OpenAIChatModel("test/m", base_url=url, api_key=KEY, headers=own), REQUEST)
+
+    assert run(main).text == "ok"
+    head = server.exchanges[0].head.lower().splitlines()
+    for name, value in own.items():
+        assert [line for line in head if line.startswith(f"{name.lower()}:")] == [f"{name}: {value}".lower()]
 
 
 def test_events_come_as_they_arrive(run: Run, server: Loopback) -> None:
@@ -316,11 +334,86 @@ def test_a_key_with_white_space_around_it(run: Run, server: Loopback) -> None:
     assert run(main).text == "ok"
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/v1", "127.0.0.1:80/v1", "http://[::1/v1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://127.0.0.1/v1",
+        "127.0.0.1:80/v1",
+        "http://[::1/v1",
+        "http://127.0.0.1:99999/v1",
+        "http://xn--/v1",
+        "",
+    ],
+)
 def test_a_base_url_that_is_none(run: Run, url: str) -> None:
     async def main() -> None:
         with pytest.raises(BadRequestError):
             await generate(OpenAIChatModel("p/m", base_url=url), REQUEST)
+
+    run(main)
+
+
+def test_a_header_that_cannot_be_sent(run: Run, server: Loopback) -> None:
+    named = OpenAIChatModel("p/m", base_url=server.url, headers={"x-title": "Größe"})
+
+    async def main() -> None:
+        with pytest.raises(BadRequestError, match="cannot be sent"):
+            await generate(named, REQUEST)
+
+    run(main)
+
+
+def test_headers_of_the_host_win_however_they_are_spelt(run: Run, server: Loopback) -> None:
+    server.script(*GOOD)
+    named = OpenAIChatModel("p/m", base_url=server.url, api_key=KEY, headers={"Authorization": "Basic x"})
+
+    async def main() -> None:
+        await generate(named, REQUEST)
+
+    run(main)
+    assert "authorization: Basic x" in server.exchanges[0].head
+    assert KEY not in server.exchanges[0].head
+
+
+@pytest.mark.parametrize(
+    ("variable", "proxy"), [("ALL_PROXY", "socks5://127.0.0.1:1"), ("HTTP_PROXY", "foo://h:1")]
+)
+def test_a_proxy_that_cannot_be_used(
+    run: Run, server: Loopback, variable: str, proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, proxy)
+
+    async def main() -> None:
+        for _ in range(2):
+            with pytest.raises(BadRequestError, match="a proxy of the environment"):
+                await generate(model(server), REQUEST)
+
+    run(main)
+
+
+def test_a_password_in_the_url_is_in_no_error(run: Run, server: Loopback) -> None:
+    nobody = OpenAIChatModel("p/m", base_url=server.url.replace("//", "//user:hunter2@") + "?k=hunter3")
+    server.close()
+
+    async def main() -> None:
+        with pytest.raises(NetworkError) as caught:
+            await generate(nobody, REQUEST)
+        assert "hunter" not in f"{caught.value!r} {caught.value.details}"
+
+    run(main)
+
+
+def test_a_broken_tls_record(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio passes on the error of its TLS library, which httpx does not know."""
+
+    async def broken(self: httpx.AsyncClient, request: httpx.Request, **options: Any) -> httpx.Response:
+        raise ssl.SSLError(1, "bad record mac")
+
+    monkeypatch.setattr(httpx.AsyncClient, "send", broken)
+
+    async def main() -> None:
+        with pytest.raises(NetworkError, match="bad record mac"):
+            await generate(OpenAIChatModel("p/m", base_url="https://h"), REQUEST)
 
     run(main)
 
@@ -356,3 +449,60 @@ def test_a_cancelled_task_closes_the_connection(server: Loopback) -> None:
         assert await asyncio.to_thread(server.exchanges[0].gone.wait, 20)
 
     asyncio.run(main())
+
+
+# --- compressed answers ----------------------------------------------------------------------------
+
+GZIP_HEAD = SSE_HEAD.replace(b"Transfer", b"Content-Encoding: gzip\r\nTransfer")
+
+
+def test_only_gzip_is_asked_for_and_each_event_of_it_comes_at_once(run: Run, server: Loopback) -> None:
+    packer = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    first = packer.compress(text("a")) + packer.flush(zlib.Z_SYNC_FLUSH)
+    rest = packer.compress(text("b") + STOP + DONE) + packer.flush()
+    server.script(GZIP_HEAD, chunked(first), wait_for_go, chunked(rest), chunked(b""))
+
+    async def main() -> list[str]:
+        seen = []
+        async with aclosing(model(server).stream(REQUEST)) as stream:
+            async for got in stream:
+                if isinstance(got, TextDelta):
+                    seen.append(got.text)
+                    server.exchanges[0].go.set()
+        return seen
+
+    assert run(main) == ["a", "b"]
+    assert "\r\naccept-encoding: gzip\r\n" in server.exchanges[0].head.lower()
+
+
+def test_a_compressed_refusal_is_read(run: Run, server: Loopback) -> None:
+    body = gzip.compress(b'{"error": {"message": "slow down"}}')
+    error = fail(run, server, answer(429, body, Content_Encoding="gzip"))
+    assert type(error) is RateLimitError and "slow down" in str(error)
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd"])
+def test_a_refusal_in_another_coding_leaves_the_status(coding: str, run: Run, server: Loopback) -> None:
+    assert type(fail(run, server, answer(429, b"\x0b\x02", Content_Encoding=coding))) is RateLimitError
+
+
+@pytest.mark.parametrize("coding", ["br", "zstd"])
+def test_an_answer_in_another_coding_is_an_error(coding: str, run: Run, server: Loopback) -> None:
+    error = fail(run, server, answer(200, b"\x0b\x02", Content_Encoding=coding))
+    assert type(error) is ModelError and f"not asked for (coding='{coding}')" in str(error)
+
+
+def test_a_compressed_answer_that_is_cut_is_partial(run: Run, server: Loopback) -> None:
+    packed = gzip.compress(text("a") * 500)
+    error = fail(run, server, GZIP_HEAD, chunked(packed[:-9]), chunked(b""))
+    assert type(error) is PartialStreamError and error.text.startswith("aaa")
+
+
+def test_a_reply_that_is_whole_needs_no_end_of_the_compressed_data(run: Run, server: Loopback) -> None:
+    packed = gzip.compress(text("ok") + STOP)
+    server.script(GZIP_HEAD, chunked(packed[:-8]), chunked(b""))
+
+    async def main() -> Message:
+        return await generate(model(server), REQUEST)
+
+    assert run(main).text == "ok"

@@ -1,5 +1,6 @@
 """Answers in, events out: each row is a stream and the whole trace of what it means."""
 
+import doctest
 import json
 from textwrap import dedent
 from typing import Any
@@ -7,7 +8,17 @@ from typing import Any
 import pytest
 
 from unspool.kernel.errors import ModelError, OverloadedError, PartialStreamError
-from unspool.kernel.ports import StreamEnd, StreamEvent, TextDelta, ThinkingDelta, ToolCallDelta, ToolCallEnd
+from unspool.kernel.messages import Image, Opaque
+from unspool.kernel.ports import (
+    BlockEvent,
+    StreamEnd,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+)
+from unspool.llm import openai_chat_documents, openai_chat_faults, openai_chat_finish
 
 from .decoding import decode, same  # noqa: TID251  # tests/llm/, not llm/
 
@@ -54,6 +65,10 @@ def render(event: StreamEvent) -> str:
             return f"{event.index} call {id} {event.name or '-'} {event.args}".rstrip()
         case ToolCallEnd():
             return f"{event.index} complete"
+        case BlockEvent(block=Opaque(data=data)):
+            return f"{event.index} kept {json.dumps(data)}"
+        case BlockEvent(block=Image() as image):
+            return f"{event.index} image {image.mime_type} {image.data or image.url}"
         case StreamEnd():
             usage = event.usage
             rows = [event.stop_reason]
@@ -227,6 +242,58 @@ ROWS: dict[str, tuple[list[Any], str]] = {
         2 complete
         tool_use repeated_arguments=['c1']""",
     ),
+    "two calls without arguments, index and ids": (
+        [call(None, None, "f", ""), call(None, None, "g", ""), stop("tool_calls")],
+        """
+        2 call - f
+        3 call - g
+        2 call made-up -
+        3 call made-up -
+        2 complete
+        3 complete
+        tool_use""",
+    ),
+    "two calls without arguments and ids, index 0 for both": (
+        [call(0, None, "f", ""), call(0, None, "g"), call(0, None, None, "{}"), stop("tool_calls")],
+        """
+        2 call - f
+        3 call - g
+        3 call - - {}
+        2 call made-up -
+        3 call made-up -
+        2 complete
+        3 complete
+        tool_use""",
+    ),
+    "two calls of one name without ids, index 0 for both": (
+        [call(0, None, "f", '{"x":1}'), call(0, None, "f", '{"x":2}'), stop("tool_calls")],
+        """
+        2 call - f {"x":1}
+        3 call - f {"x":2}
+        2 call made-up -
+        3 call made-up -
+        2 complete
+        3 complete
+        tool_use""",
+    ),
+    "the name on every piece, no ids": (
+        [call(0, None, "f", ""), call(0, None, "f", '{"x"'), call(0, None, "f", ":1}"), stop("tool_calls")],
+        """
+        2 call - f
+        2 call - - {"x"
+        2 call - - :1}
+        2 call made-up -
+        2 complete
+        tool_use""",
+    ),
+    "the whole call twice, no ids": (
+        [call(0, None, "f", '{"x":1}'), call(0, None, "f", '{"x": 1}'), stop("tool_calls")],
+        """
+        2 call - f {"x":1}
+        2 call made-up -
+        2 complete
+        tool_use repeated_arguments=['call_14effb26110783b9eab8f7a8']""",
+    ),
     "two different objects are an error, not one of them": (
         [call(0, "c1", "f", '{"x":1}'), call(0, args='{"x":2}'), stop("tool_calls")],
         """
@@ -279,14 +346,20 @@ ROWS: dict[str, tuple[list[Any], str]] = {
         """
         1 text 'a'
         2 call c1 f {}
-        safety""",
+        safety finish_reason='content_filter'""",
     ),
     "a refusal": (
         [delta(refusal="I'd "), delta(refusal="rather not"), stop()],
         """
         safety finish_reason='stop' refusal="I'd rather not\"""",
     ),
-    "a reason we do not know": (
+    "no call is completed beside a refusal": (
+        [delta(refusal="no"), call(0, "c1", "f", "{}"), stop()],
+        """
+        2 call c1 f {}
+        safety finish_reason='stop' refusal='no'""",
+    ),
+    "a reason we do not know: calls that are whole": (
         [delta(content="a"), call(0, "c1", "f", "{}"), call(1, "c2", "f", "{"), stop("novel")],
         """
         1 text 'a'
@@ -295,10 +368,37 @@ ROWS: dict[str, tuple[list[Any], str]] = {
         2 complete
         tool_use finish_reason='novel'""",
     ),
-    "the old function_call is not ours": (
-        [delta(function_call={"name": "f", "arguments": "{}"}), stop("function_call")],
+    "a reason we do not know: whether the last call was to have arguments": (
+        [call(0, "c1", "f", ""), call(1, "c2", "f", ""), stop("novel")],
         """
+        2 call c1 f
+        3 call c2 f
+        2 complete
+        tool_use finish_reason='novel'""",
+    ),
+    "the old function_call, of those who ask for functions by themselves": (
+        [
+            delta(function_call={"name": "f", "arguments": ""}),
+            delta(function_call={"arguments": '{"x"'}),
+            delta(function_call={"arguments": ": 1}"}),
+            stop("function_call"),
+        ],
+        """
+        2 kept {"type": "function_call", "function_call": {"name": "f", "arguments": "{\\"x\\": 1}"}}
         stop finish_reason='function_call'""",
+    ),
+    "the old function_call beside the call that it is": (
+        [
+            delta(
+                function_call={"name": "f", "arguments": "{}"},
+                tool_calls=[{"index": 0, "id": "c1", "function": {"name": "f", "arguments": "{}"}}],
+            ),
+            stop("tool_calls"),
+        ],
+        """
+        2 call c1 f {}
+        2 complete
+        tool_use""",
     ),
     "the last reason holds": (
         [delta(content="a"), stop("stop"), stop("length")],
@@ -385,6 +485,95 @@ ROWS: dict[str, tuple[list[Any], str]] = {
         1 text 'a'
         stop""",
     ),
+    "the whole message in a chunk": (
+        [{"choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}]}],
+        """
+        1 text 'hello'
+        stop""",
+    ),
+    "the message so far beside what is new": (
+        [
+            {"choices": [{"delta": {"content": "a"}, "message": {"content": "a"}}]},
+            {"choices": [{"delta": {"content": "b"}, "message": {"content": "ab"}, "finish_reason": "stop"}]},
+        ],
+        """
+        1 text 'a'
+        1 text 'b'
+        stop""",
+    ),
+    "images": (
+        [
+            delta(
+                content="see",
+                images=[{"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}],
+            ),
+            delta(images=[{"image_url": "http://h/a.png"}, {"type": "novel"}]),
+            call(0, "c1", "f", "{}"),
+            stop("tool_calls"),
+        ],
+        """
+        1 text 'see'
+        2 call c1 f {}
+        2 complete
+        3 image image/png aGk=
+        4 image  http://h/a.png
+        5 kept {"type": "images", "images": [{"type": "novel"}]}
+        tool_use""",
+    ),
+    "citations and sound in one answer": (
+        [
+            delta(content="a", annotations=[{"type": "url_citation"}], audio={"id": "au", "transcript": "a"}),
+            stop(),
+        ],
+        """
+        1 text 'a'
+        1 kept {"type": "annotations", "annotations": [{"type": "url_citation"}]}
+        2 kept {"type": "audio", "audio": {"id": "au", "transcript": "a"}}
+        stop""",
+    ),
+    "thinking, and what else there may be, among the parts of the content": (
+        [
+            delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
+            delta(content=[{"type": "thinking", "thinking": "m"}, {"type": "text", "text": "so"}]),
+            delta(content=[{"type": "reference", "reference_ids": [1]}]),
+            delta(content=[{"type": "image_url", "image_url": {"url": "http://h/a.png"}}]),
+            stop(),
+        ],
+        """
+        0 thinking 'hm'
+        0 thinking 'm'
+        1 text 'so'
+        2 image  http://h/a.png
+        3 kept {"type": "content", "content": [{"type": "reference", "reference_ids": [1]}]}
+        stop""",
+    ),
+    "ids that are numbers, indexes that are texts": (
+        [
+            {"id": 5, "choices": [{"index": "0", "delta": {"content": "a"}}]},
+            {"id": 5, "choices": [{"index": "1", "delta": {"content": "no"}}]},
+            delta(tool_calls=[{"index": "0", "id": 7, "function": {"name": "f", "arguments": '{"x"'}}]),
+            delta(tool_calls=[{"index": "0", "function": {"arguments": ":1}"}}]),
+            stop("tool_calls"),
+        ],
+        """
+        1 text 'a'
+        2 call 7 f {"x"
+        2 call - - :1}
+        2 complete
+        tool_use""",
+    ),
+    "fields of other types than they should be": (
+        [
+            {**delta(reasoning={"text": "hm"}, refusal=[]), "usage": []},
+            call(0, "c1", "f", []),
+            {**stop("tool_calls"), "usage": "none", "x_groq": {"usage": []}},
+        ],
+        """
+        0 thinking 'hm'
+        2 call c1 f []
+        2 complete
+        tool_use""",
+    ),
     "content in parts": (
         [
             delta(content=[{"type": "text", "text": "a"}, "b", {"type": "thinking"}, {"text": 3}, None]),
@@ -411,6 +600,59 @@ ROWS: dict[str, tuple[list[Any], str]] = {
         [{"error": "rate limit reached, try again in 2s"}],
         """
         ! RateLimitError provider: rate limit reached, try again in 2s (model='p/m')""",
+    ),
+    "an error without the key, as old servers have it": (
+        [
+            delta(content="a"),
+            {"object": "error", "message": "boom", "type": "ServerError", "code": 500},
+            DONE,
+        ],
+        """
+        1 text 'a'
+        ! OverloadedError provider: boom (model='p/m', status=500, code='500', type='ServerError')""",
+    ),
+    "an error that is a code and a message": (
+        [delta(content="a"), {"code": "TooManyRequests", "message": "slow down", "request_id": "r"}, DONE],
+        """
+        1 text 'a'
+        ! ModelError provider: slow down (model='p/m', code='TooManyRequests')""",
+    ),
+    "an error that is a detail": (
+        [delta(content="a"), {"detail": "upstream died"}, DONE],
+        """
+        1 text 'a'
+        ! OverloadedError provider: upstream died (model='p/m')""",
+    ),
+    "a chunk of something else is no error": (
+        [{"prompt_filter_results": [], "choices": []}, delta(content="a"), {"message": "hi"}, stop()],
+        """
+        1 text 'a'
+        stop""",
+    ),
+    "why Groq stopped early": (
+        [delta(content="a"), {"choices": [], "x_groq": {"id": "r", "error": "over_capacity"}}, DONE],
+        """
+        1 text 'a'
+        ! PartialStreamError provider: over_capacity (model='p/m')""",
+    ),
+    "an error in the choice": (
+        [
+            delta(content="a"),
+            {
+                "choices": [
+                    {"delta": {}, "finish_reason": "error", "error": {"code": 429, "message": "Rate limited"}}
+                ]
+            },
+            DONE,
+        ],
+        """
+        1 text 'a'
+        ! RateLimitError provider: Rate limited (model='p/m', status=429, code='429')""",
+    ),
+    "an error in the choice and nothing else": (
+        [{"choices": [{"delta": {}, "error": "gone"}]}, DONE],
+        """
+        ! PartialStreamError provider: gone (model='p/m')""",
     ),
     "broken off by the provider": (
         [delta(content="a"), stop("error")],
@@ -488,6 +730,18 @@ BODIES: dict[str, tuple[bytes, str]] = {
         b'{"id": "r1", "choices": [{"message": {"content": "a',
         "! PartialStreamError provider: the answer ended early (model='p/m')",
     ),
+    "an error without the key": (
+        b'{"object": "error", "message": "Too many requests", "code": 429}',
+        "! RateLimitError provider: Too many requests (model='p/m', status=429, code='429')",
+    ),
+    "an error of a code and a message": (
+        b'{"code": "429", "message": "slow"}',
+        "! RateLimitError provider: slow (model='p/m', status=429, code='429')",
+    ),
+    "an error in the choice": (
+        b'{"choices": [{"message": {}, "finish_reason": "error", "error": {"code": 429, "message": "slow"}}]}',
+        "! RateLimitError provider: slow (model='p/m', status=429, code='429')",
+    ),
     "other JSON": (
         b'{"hello": 1}',
         "! ModelError provider: the answer is not a chat completion (model='p/m')",
@@ -529,6 +783,35 @@ def test_bodies(name: str) -> None:
         assert trace(outcome.events, outcome.error) == dedent(expected).strip()
 
 
+REASONS: dict[str, str] = {  # beside a text and a call that is whole, what the reply comes to
+    "stop": "tool_use",
+    "STOP": "tool_use",
+    "tool_calls": "tool_use",
+    "length": "length",
+    "MAX_TOKENS": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "content_filter": "safety",
+    "content-filter": "safety",
+    "sensitive": "safety",
+    "error": "stream_partial",
+    "network_error": "stream_partial",
+    "abort": "stream_partial",
+    "insufficient_system_resource": "overloaded",
+    "malformed_function_call": "malformed_reply",
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_reasons(reason: str) -> None:
+    outcome = decode(wire([delta(content="a"), call(0, "c1", "f", "{}"), stop(reason), DONE]))
+    error = outcome.error
+    assert (error.error_kind if error else outcome.reply.stop_reason) == REASONS[reason]
+    assert [call.completed for call in outcome.reply.tool_calls] == [REASONS[reason] == "tool_use"]
+    assert isinstance(error, PartialStreamError | OverloadedError | None)
+    assert error is None or (error.retryable and getattr(error, "text", "a") == "a")
+
+
 def test_a_partial_stream_keeps_its_text() -> None:
     error = decode(wire([delta(content="He"), delta(content="y")])).error
     assert isinstance(error, PartialStreamError)
@@ -551,3 +834,8 @@ def test_made_up_ids_differ_between_calls_and_answers() -> None:
 def test_error_classes_decide_retries() -> None:
     error = decode(wire([stop("insufficient_system_resource")])).error
     assert isinstance(error, OverloadedError) and error.retryable
+
+
+@pytest.mark.parametrize("module", [openai_chat_documents, openai_chat_faults, openai_chat_finish])
+def test_doctests(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0

@@ -40,7 +40,7 @@ ROWS: dict[str, tuple[bytes, list[tuple[bytes, str]]]] = {
 def events(chunks: list[bytes], decoder: SseDecoder | None = None) -> list[SseEvent]:
     decoder = decoder or SseDecoder()
     found = [event for chunk in chunks for event in decoder.feed(chunk)]
-    return found + decoder.close()
+    return found + list(decoder.close())
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -61,13 +61,13 @@ def test_any_chunking_same_events(name: str) -> None:
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\r", b"\r\n\r\n"])
 def test_an_event_is_given_as_soon_as_it_ends(end: bytes) -> None:
-    assert SseDecoder().feed(b"data: a" + end) == [SseEvent(b"a")]
+    assert list(SseDecoder().feed(b"data: a" + end)) == [SseEvent(b"a")]
 
 
 def test_closing_twice_gives_nothing_twice() -> None:
     decoder = SseDecoder()
-    decoder.feed(b"data: a")
-    assert (decoder.close(), decoder.close()) == ([SseEvent(b"a")], [])
+    assert list(decoder.feed(b"data: a")) == []
+    assert (list(decoder.close()), list(decoder.close())) == ([SseEvent(b"a")], [])
 
 
 TOO_LARGE: dict[str, list[bytes]] = {
@@ -97,3 +97,16 @@ def test_a_line_in_many_pieces_is_joined_once() -> None:
     body = b"data: " + b"x" * 3_000_000 + b"\n\n"
     found = [event for i in range(0, len(body), 1024) for event in decoder.feed(body[i : i + 1024])]
     assert [len(event.data) for event in found] == [3_000_000]
+
+
+@pytest.mark.parametrize(
+    "large", [b"data: " + b"x" * 50, b"data: " + b"x" * 50 + b"\n\n", b"event: " + b"x" * 50 + b"\n"]
+)
+def test_what_came_before_an_event_that_is_too_large_is_given(large: bytes) -> None:
+    decoder = SseDecoder(max_bytes=40)
+    assert list(decoder.feed(b"data: a\n\ndata: b\n\n" + large)) == [SseEvent(b"a"), SseEvent(b"b")]
+    for _ in range(2):
+        with pytest.raises(EventTooLargeError):
+            decoder.feed(b"data: c\n\n")
+    with pytest.raises(EventTooLargeError):
+        decoder.close()

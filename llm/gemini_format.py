@@ -1,0 +1,54 @@
+"""What the answer of a Gemini model is to look like: ``response_format``, as fields of the request or in words.
+
+Generations before 3 refuse JSON as the format of an answer beside tools ("Function calling with a response mime
+type: 'application/json' is unsupported"). Where tools may be called, such a model is asked in the system prompt,
+with a ``LeftOutWarning``: nothing then holds it to the format, so whoever needs it checks the answer, as agents
+with a typed answer do. Tools that may not be called are not sent, and the format is asked for.
+
+Read with: ``gemini_request.py`` (the caller), ``gemini_schema.py``.
+"""
+
+import warnings
+from typing import Any
+
+from unspool.kernel.json_edge import encode_text
+
+from .gemini_schema import gemini_schema
+from .gemini_wire import FORMAT
+from .origins import LeftOutWarning
+from .schemas import plain_schema
+
+
+def response_format(neutral: dict[str, Any], *, json_schema: bool) -> dict[str, Any]:
+    """The fields of ``generationConfig`` that ask for a format.
+
+    ``{"type": "json"}`` asks for any object, ``{"type": "json_schema", "schema": …}`` for one of a schema;
+    the wire's own fields pass as they are. ``json_schema`` is that of the dialect.
+    """
+    match neutral:
+        case {"type": "json"}:
+            return {"responseMimeType": "application/json"}
+        case {"type": "json_schema", "schema": schema}:
+            key = "responseJsonSchema" if json_schema else "responseSchema"
+            sent = plain_schema(schema) if json_schema else gemini_schema(schema)
+            return {"responseMimeType": "application/json", key: sent}
+        case _:
+            return neutral
+
+
+def excludes_tools(neutral: dict[str, Any] | None, generation: float) -> bool:
+    """Whether a model takes this format only without tools; one whose generation is not known takes both."""
+    return 0 < generation < 3 and neutral is not None and neutral.get("type") in ("json", "json_schema")
+
+
+def format_in_words(neutral: dict[str, Any]) -> str:
+    """A format as the system prompt asks for it."""
+    warnings.warn(
+        f"response_format is not sent in {FORMAT}: the system prompt asks for it, since tools exclude it",
+        LeftOutWarning,
+        stacklevel=2,
+    )
+    words = "Your final answer, once you call no more tools, is JSON alone: no words around it, no fence."
+    if schema := neutral.get("schema"):
+        words += f" It matches this JSON Schema:\n{encode_text(plain_schema(schema))}"
+    return words

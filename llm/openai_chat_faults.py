@@ -1,0 +1,21 @@
+"""Errors that do not come under the key ``error``, as some servers of OpenAI's formats have them.
+
+Read with: ``openai_chat_stream.py``, ``openai_responses_stream.py`` (the callers), ``faults.py``.
+"""
+
+from typing import Any
+
+
+def is_flat_fault(value: Any) -> bool:
+    """Whether JSON that is no part of an answer says what went wrong.
+
+    >>> is_flat_fault({"object": "error", "message": "no"}), is_flat_fault({"code": 429, "message": "slow"})
+    (True, True)
+    >>> is_flat_fault({"detail": "no"}), is_flat_fault({"message": "hi"}), is_flat_fault(["no"])
+    (True, False, False)
+    """
+    if not isinstance(value, dict):
+        return False
+    if value.get("object") == "error" or value.get("detail") or value.get("errors"):
+        return True
+    return bool(value.get("message") and (value.get("code") or value.get("status_code")))
