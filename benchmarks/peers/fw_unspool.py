@@ -76,11 +76,10 @@ def history_len(agent):
 
 
 def http_text(base_url, loop=False, max_turns=10):
-    from unspool import AgentContext, Limits, LoopConfig, MessageUpdate, agent_loop
+    from unspool import AgentContext, Limits, LoopConfig, MessageUpdate, agent_loop, llm
     from unspool import tool as make_tool
-    from unspool.llm import resolve_model
 
-    model = resolve_model("bench/gpt-4o-mini", base_url=base_url, api_key="x")
+    model = llm.model("bench/gpt-4o-mini", base_url=base_url, api_key="x")
     tools = [make_tool(noop_body, name="noop")] if loop else []
 
     async def go():
