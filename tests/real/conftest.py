@@ -1,4 +1,4 @@
-"""Real servers for tests: llama.cpp with a small model, and one that never answers.
+"""Real servers for tests: llama.cpp with a small model, llmock and aimock, and one that never answers.
 
 ``setup.sh`` fetches what they need; a test whose part is missing is skipped and says what to do.
 """
@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-CACHE = Path(os.environ.get("UNSPOOL_REAL_CACHE") or HERE.parents[1] / ".cache" / "real")
+from .aimock import Aimock, running_aimock
+from .llmock import Llmock, running_llmock
+from .servers import CACHE, HERE, NotInstalledError, free_port
+
 START_TIMEOUT_S = 180.0
 
 
@@ -36,7 +38,7 @@ class LlamaServer:
     def kill(self) -> None:
         """End the server at once, as a crash would; it is not started again."""
         self.process.kill()
-        self.process.wait()
+        self.process.communicate()  # closes its pipes too
 
     def pause(self) -> None:
         """Stop the server where it is: connections stay open and silent."""
@@ -63,6 +65,28 @@ def own_llama_server(tmp_path: Path) -> Iterator[LlamaServer]:
     server.kill()
 
 
+@pytest.fixture(scope="session")
+def llmock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Llmock]:
+    """One llmock for the session; each run resets it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(running_llmock(tmp_path_factory.mktemp("llmock")))
+        except NotInstalledError as error:
+            pytest.skip(str(error))
+        yield server
+
+
+@pytest.fixture(scope="session")
+def aimock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aimock]:
+    """One aimock for the session; each run has a test id of its own there."""
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(running_aimock(tmp_path_factory.mktemp("aimock")))
+        except NotInstalledError as error:
+            pytest.skip(str(error))
+        yield server
+
+
 @pytest.fixture
 def silent_server() -> Iterator[str]:
     """The base URL of a server that accepts connections, reads and never answers."""
@@ -85,24 +109,19 @@ def start_llama(logs: Path) -> LlamaServer:
         pytest.skip(f"no llama.cpp server in {CACHE}: run tests/real/setup.sh")
     if not models:
         pytest.skip(f"no *.gguf model in {CACHE}: run tests/real/setup.sh")
-    port = _free_port()
+    port = free_port()
     command = [str(python), str(HERE / "serve.py"), str(port), str(models[0]), str(HERE / "chat.jinja")]
     with (logs / "llama.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
     assert process.stdout is not None
     with process.stdout:
         ready, _, _ = select.select([process.stdout], [], [], START_TIMEOUT_S)
         line = process.stdout.readline() if ready else b""
     if not line.startswith(b"listening"):
         process.kill()
-        process.wait()
+        process.communicate()
         pytest.fail(f"llama.cpp did not start, see {log.name}")
     return LlamaServer(f"http://127.0.0.1:{port}/v1", process)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def _swallow(listener: socket.socket, connections: list[socket.socket]) -> None:

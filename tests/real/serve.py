@@ -1,10 +1,9 @@
-"""Runs llama.cpp's HTTP server until it is killed: ``serve.py PORT MODEL.gguf TEMPLATE.jinja``.
+"""Runs llama.cpp's HTTP server until standard input ends: ``serve.py PORT MODEL.gguf TEMPLATE.jinja``.
 
 Runs in the virtual environment that ``setup.sh`` makes, not in the one of the tests. Prints one
 line when the server answers.
 """
 
-import signal
 import sys
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def main(port: str, model: str, template: str) -> None:
     params.chat_template = Path(template).read_text(encoding="utf-8")
     server = xllamacpp.Server(params)
     print("listening", server.listening_address, flush=True)
-    signal.pause()
+    sys.stdin.read()  # it ends with whoever started us, however that one ends
 
 
 if __name__ == "__main__":

