@@ -46,3 +46,15 @@ def test_logs_are_measured_beside_the_bare_operations(tmp_path: Path) -> None:
     assert 300 < result["mean bytes of a line"] < 500
     assert {"name", "figure", "bound", "passed"} == set(result["targets"][0])
     assert not list(tmp_path.iterdir())
+
+
+def test_the_model_layer_is_measured_beside_a_bare_client(tmp_path: Path) -> None:
+    result = json.loads(run("llm.py", "--quick", "--json", "--sdks", str(tmp_path), may_miss=True))
+    formats = {"openai-chat", "openai-responses", "anthropic-messages", "gemini"}
+    for format in formats:
+        assert len([name for name in result["rows"] if format in name]) == 5
+    assert all({"ours", "bare"} == row.keys() for row in result["rows"].values())
+    assert result["without an SDK"].keys() == formats
+    assert all(str(tmp_path) in reason for reason in result["without an SDK"].values())
+    assert {"name", "figure", "bound", "least", "passed"} == set(result["targets"][0])
+    assert len(result["targets"]) == 2 + 1 + len(formats)
