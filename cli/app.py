@@ -15,7 +15,7 @@ from unspool.kernel.errors import AgentError, LogError
 from unspool.kernel.json_edge import clean_text
 from unspool.tools import Root, file_tools
 
-from .beginning import Begun, ModelChoice, begun, continued, limits_of, make_model, missing_tools
+from .beginning import Begun, ModelChoice, at_server, begun, continued, limits_of, make_model, missing_tools
 from .delete import delete as delete_session
 from .demo import NOTICE, PROMPT, find_text, scripted_model
 from .fork import fork as fork_session
@@ -57,10 +57,16 @@ StoreOption = Annotated[
 ]
 ModelOption = Annotated[
     str,
-    typer.Option("-m", "--model", metavar="PROVIDER/MODEL", envvar="UNSPOOL_MODEL", help="Which model."),
+    typer.Option(
+        "-m",
+        "--model",
+        metavar="PROVIDER/MODEL",
+        envvar="UNSPOOL_MODEL",
+        help="Which model: anthropic/claude-sonnet-4-5, openai/gpt-5, …; local/NAME is a server on this machine.",
+    ),
 ]
 UrlOption = Annotated[
-    str, typer.Option("--base-url", metavar="URL", help="Another server that speaks the OpenAI format.")
+    str, typer.Option("--base-url", metavar="URL", help="Another server that speaks the provider's format.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line and nothing else.")]
 TurnsOption = Annotated[
@@ -166,9 +172,11 @@ def run(
         with _refusing():
             there = _existing(session, store) if session else None
             opened = stack.enter_context(continued(there, title)) if there else None
-            chat_model = make_model(_choice(ctx, model, base_url), opened.settings.model if opened else "")
+            choice = _choice(ctx, model, base_url)
+            chat_model = make_model(choice, opened)
             tools = file_tools(Root(root))
             opened = opened or stack.enter_context(begun(file=log, store=store, session=session, title=title))
+            opened = at_server(opened, choice)
         settings = opened.settings
         kept = settings.system if opened.state.runs else DEFAULT_SYSTEM
         job = Job(
@@ -177,6 +185,7 @@ def run(
             tools=tools,
             log=opened.log,
             view=_view(json),
+            about=opened.about,
             notice=_notice(opened, missing_tools(settings, tools)),
             ending=opened.ending,
             system=kept if system is None else clean_text(system),
@@ -358,7 +367,7 @@ def replay(
     """Run a session again and say where it first comes out otherwise."""
     with _refusing():
         tools = file_tools(Root(root)) if live_tools else None
-        asked = make_model(ModelChoice(name=model, base_url=base_url), "") if model else None
+        asked = make_model(ModelChoice(name=model, base_url=base_url), None) if model else None
 
     def act(place: Place) -> int:
         return replay_session(place, tools=tools, model=asked, as_json=json)

@@ -8,12 +8,14 @@ import importlib.util
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec.structs import replace
 
 from unspool import llm
 from unspool.kernel.errors import AgentError, BadRequestError
+from unspool.kernel.events import Fact
 from unspool.kernel.json_edge import clean_text
 from unspool.kernel.limits import Limits
 from unspool.kernel.ports import ChatModel, Tool
@@ -24,6 +26,8 @@ from unspool.trajectory.sessions import append_about
 from .places import LogFile, Place, open_store
 from .reporting import heeded
 from .run import open_log
+
+_URL: Final = "base_url"  # in a session's metadata: the server that it began with
 
 
 class ModelChoice(NamedTuple):
@@ -36,12 +40,14 @@ class ModelChoice(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A session that is open for writing: where it stands, under which settings, how it is told of at the end."""
+    """A session that is open for writing: where it stands, under which settings, how it is told of at the end, and
+    what was noted about it by opening it."""
 
     log: SessionHandle
     state: AgentState
     settings: RecordedSettings
     ending: str
+    about: tuple[Fact, ...] = ()
 
 
 @contextmanager
@@ -60,9 +66,22 @@ def begun(*, file: str, store: str, session: str = "", title: str = "") -> Itera
 
 
 def _begun(log: SessionHandle, title: str, ending: str) -> Begun:
-    _entitle(log, title)
+    about = append_about(log, clean_text(title), None, time.time()) if title else None
     state = log.state()
-    return Begun(log, state, recorded_settings(state), ending)
+    return Begun(log, state, recorded_settings(state), ending, (about,) if about else ())
+
+
+def at_server(begun: Begun, choice: ModelChoice) -> Begun:
+    """The session with the server noted at which it is asked from now on, where that is another than before."""
+    noted = dict(begun.state.metadata)
+    if choice.base_url:
+        noted[_URL] = _without_secrets(choice.base_url)
+    elif choice.name and not choice.preset and choice.name != begun.settings.model:
+        noted.pop(_URL, None)
+    if noted == begun.state.metadata:
+        return begun
+    about = append_about(begun.log, None, noted, time.time())
+    return begun._replace(state=begun.log.state(), about=(*begun.about, about) if about else begun.about)
 
 
 @contextmanager
@@ -80,9 +99,10 @@ def continued(place: Place, title: str = "") -> Iterator[Begun]:
             yield _begun(log, title, f"{what}: {place.name}")
 
 
-def _entitle(log: SessionHandle, title: str) -> None:
-    if title:
-        append_about(log, clean_text(title), None, time.time())
+def _without_secrets(url: str) -> str:
+    """A URL without user, password and query: it is recorded."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _price() -> llm.Price | None:
@@ -93,17 +113,22 @@ def _price() -> llm.Price | None:
     return lambda name, usage, ttl: prices()(name, usage, ttl)
 
 
-def make_model(choice: ModelChoice, recorded: str) -> ChatModel:
-    """The model that was asked for, else the recorded one, else that of the environment.
+def make_model(choice: ModelChoice, session: Begun | None) -> ChatModel:
+    """The model that was asked for, else that of the session, at the server that it was at; else that of the
+    environment.
 
     Raises:
         AgentError: there is none, or it cannot be made.
     """
+    recorded = session.settings.model if session else ""
     name = choice.name if choice.name and not choice.preset else recorded or choice.name
     if not name:
         raise BadRequestError("no model: give -m provider/model or set UNSPOOL_MODEL")
+    url = choice.base_url
+    if not url and session and name == recorded:
+        url = str(session.state.metadata.get(_URL, ""))
     try:
-        return llm.model(name, base_url=choice.base_url or None, price=_price())
+        return llm.model(name, base_url=url or None, price=_price())
     except AgentError as error:
         if name != recorded or choice.name == name:
             raise

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from unspool.kernel.errors import LogError
+from unspool.llm import ModelWarning
 
 from .output import complain, stop_output
 from .signals import PIPE_CLOSED
@@ -51,11 +52,12 @@ def is_damage(error: LogError) -> bool:
 
 @contextmanager
 def heeded() -> Iterator[list[str]]:
-    """Warnings of logs are told, each in one line, when this ends well; gives those told."""
+    """Warnings are told, each in one line, when this ends well; gives those about logs."""
     told: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield told
     for warning in caught:
-        told.append(str(warning.message))
-        complain(told[-1])
+        if not issubclass(warning.category, ModelWarning):
+            told.append(str(warning.message))
+        complain(str(warning.message))

@@ -23,7 +23,7 @@ from unspool.kernel.recorder import Recorder
 from unspool.kernel.state import AgentState
 
 from .asking import ask, can_ask
-from .beginning import Begun, ModelChoice, continued, limits_of, make_model, missing_tools
+from .beginning import Begun, ModelChoice, at_server, continued, limits_of, make_model, missing_tools
 from .output import complain, console, raw_stdout, write_json
 from .places import Place
 from .run import Job, perform
@@ -56,7 +56,7 @@ def resume(place: Place, wish: Wish) -> int:
             if wish.verdict is not None:
                 raise ContinueError("resume: no call waits for a decision")
             check_continue(begun.state)
-            return perform(_job(begun, wish, view))
+            return _go_on(begun, wish, _job(begun, wish, view))
         if wish.verdict is None and not can_ask():
             return _refuse(begun.state, as_json=wish.as_json)
         return _decide(begun, wish, view)
@@ -83,7 +83,7 @@ def _decide(begun: Begun, wish: Wish, view: View) -> int:
         job = _job(begun, wish, view) if len(decisions) == len(waiting) else None
     left = [call_id for call_id in waiting if call_id not in decisions]
     if job is not None and not left:
-        return perform(dataclasses.replace(job, decisions=decisions))
+        return _go_on(begun, wish, dataclasses.replace(job, decisions=decisions))
     if decisions:
         recorder = Recorder(begun.state, log=begun.log, clock=SystemClock(), codec=Codec())
         record_decisions(recorder, decisions)
@@ -93,11 +93,16 @@ def _decide(begun: Begun, wish: Wish, view: View) -> int:
     return 0 if decisions else 2
 
 
+def _go_on(begun: Begun, wish: Wish, job: Job) -> int:
+    noted = at_server(begun, wish.model)
+    return perform(dataclasses.replace(job, state=noted.state, about=noted.about))
+
+
 def _job(begun: Begun, wish: Wish, view: View) -> Job:
     settings = begun.settings
     return Job(
         prompt=None,
-        model=make_model(wish.model, settings.model),
+        model=make_model(wish.model, begun),
         tools=wish.tools,
         log=begun.log,
         view=view,

@@ -15,6 +15,7 @@ import anyio
 from unspool.kernel.abort import Abort
 from unspool.kernel.config import AgentContext, LoopConfig
 from unspool.kernel.errors import LogError
+from unspool.kernel.events import Fact
 from unspool.kernel.hooks import Decisions
 from unspool.kernel.limits import Limits
 from unspool.kernel.loop import agent_loop, agent_loop_continue
@@ -42,7 +43,8 @@ class Job:
     """What is to be run.
 
     Without a ``prompt`` the session goes on from where it stands, with ``decisions`` where calls wait for them.
-    ``state`` is what the facts of ``log`` come to. ``notice`` is told before the run, ``ending`` after it.
+    ``state`` is what the facts of ``log`` come to. ``about``, facts that are in it already, are shown
+    and ``notice`` told before the run, ``ending`` after it.
     """
 
     prompt: str | None
@@ -50,6 +52,7 @@ class Job:
     tools: list[Tool]
     log: SessionHandle
     view: View
+    about: tuple[Fact, ...] = ()
     notice: str = ""
     ending: str = ""
     system: str | Sequence[SystemBlock] = DEFAULT_SYSTEM
@@ -89,6 +92,8 @@ class _Runner:
         job = self._job
         try:
             with on_interrupt(self._interrupt):
+                for fact in job.about:
+                    self._output(job.view.show, fact)
                 self._tell(job.notice)
                 async with self._stream() as events:
                     await self._watch(events)

@@ -16,7 +16,7 @@ from .json_edge import clean_text
 from .limits import Limits, Retry
 from .lowering import hash_of
 from .messages import AgentMessage
-from .ports import CallOptions, ChatModel, Clock, ContextManager, EventLog, SystemBlock, Tool
+from .ports import CallOptions, ChatModel, Clock, ContextManager, EventLog, SystemBlock, ThinkingLevel, Tool
 from .redaction import holds_key
 from .state import AgentState
 from .texts import Texts
@@ -24,7 +24,7 @@ from .texts import Texts
 
 class _Shared(TypedDict, total=False):
     name: str
-    thinking: str | None
+    thinking: ThinkingLevel | None
     limits: Limits
     retry: Retry
     options: CallOptions
@@ -100,5 +100,5 @@ def change(
     return config, dataclasses.replace(context, **of_context) if of_context else context
 
 
-def _with_thinking(options: CallOptions, thinking: str | None) -> CallOptions:
+def _with_thinking(options: CallOptions, thinking: ThinkingLevel | None) -> CallOptions:
     return replace(options, thinking=thinking)

@@ -8,7 +8,8 @@ Cancellation is not an error class here; it only has a label (``canceled``).
 """
 
 import asyncio
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
 
 from .json_edge import clean_text
 
@@ -252,18 +253,30 @@ def is_retryable(error: BaseException) -> bool:
     return isinstance(error, ModelError) and error.retryable
 
 
-def is_context_overflow(error: BaseException | None) -> bool:
-    """Whether the request did not fit: a smaller view helps, asking again does not."""
-    return isinstance(error, ContextOverflowError)
+def is_context_overflow(error: BaseException | str | None) -> bool:
+    """Whether the request did not fit: a smaller view helps, asking again does not. A label will do."""
+    return (error if isinstance(error, str) else error_kind(error)) == ContextOverflowError.error_kind
 
 
-def is_failover_eligible(error: BaseException | None) -> bool:
-    """Whether another model, or another provider, may answer where this one did not."""
+def is_failover_eligible(error: BaseException | str | None) -> bool:
+    """Whether another model, or another provider, may answer where this one did not. A label will do, such as
+    ``RunResult.error_kind``."""
     if isinstance(error, ModelError):
         return error.failover_eligible
-    return isinstance(error, TimeoutError | ConnectionError)
+    return (error if isinstance(error, str) else error_kind(error)) in _ELIGIBLE
 
 
 def failover_reason(error: BaseException | None) -> str:
     """The stable label of an error after which another model is worth asking, else ``""``."""
     return error_kind(error) if is_failover_eligible(error) else ""
+
+
+def _kinds(cls: type[ModelError]) -> Iterator[type[ModelError]]:
+    yield cls
+    for each in cls.__subclasses__():
+        yield from _kinds(each)
+
+
+_ELIGIBLE: Final = frozenset(cls.error_kind for cls in _kinds(ModelError) if cls.failover_eligible) - {
+    "unknown"
+}

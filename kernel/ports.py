@@ -6,7 +6,7 @@ when the thing is registered, never probed in mid-run.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -55,20 +55,26 @@ class ToolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     meta: dict[str, Any] = {}
 
 
+ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How hard a model is to think."""
+LEVELS: Final[tuple[ThinkingLevel, ...]] = get_args(ThinkingLevel)
+
+
 class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a model is asked. None leaves a choice to the provider.
 
-    ``thinking``: off, minimal, low, medium, high, xhigh, max; ``thinking_budget`` in tokens, for models that
+    ``thinking`` is a level, of which a model gets the nearest that it has; ``thinking_budget`` in tokens, for models that
     count them. ``drop_reasoning`` leaves the reasoning of earlier replies out, where a provider does without.
     ``tool_choice``: auto, none, required, or a tool's name. ``response_format``: a provider-neutral JSON object. ``extra`` is
     merged into the provider's request body. Options are recorded, just as they are sent: they hold no
     secrets, and keys go to the model.
 
     Raises:
-        ValueError: an option holds a key of a model provider, or a secret that is hidden.
+        ValueError: there is no such thinking level, or an option holds a key of a model provider or a secret that
+            is hidden.
     """
 
-    thinking: str | None = None
+    thinking: ThinkingLevel | None = None
     thinking_budget: int | None = None
     drop_reasoning: bool = False
     max_tokens: int | None = None
@@ -82,6 +88,10 @@ class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     extra: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
+        if self.thinking is not None and self.thinking not in LEVELS:
+            raise ValueError(
+                f"options: no such thinking level: {self.thinking!r}, there are {', '.join(LEVELS)}"
+            )
         if holds_key(
             (self.extra, self.stop, self.response_format, self.tool_choice, self.cache_key, self.session_id)
         ):

@@ -13,6 +13,7 @@ Read with: ``json_edge.py`` (the caller), ``messages.py`` (``clean_block``).
 
 import re
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Final
 
 import msgspec
@@ -42,8 +43,9 @@ _KEY: Final = re.compile(
     rf"|tgp_v1_{_MIXED}[A-Za-z0-9_-]{{30,}}"  # Together
     r")"
 )
+_changing = Lock()
 _LONG: Final = 1000  # characters: from here on loading the fast search is worth its 45 ms, once
-_known: tuple[str, ...] = ()
+_known: dict[str, int] = {}  # and how often it was said; replaced, never changed: threads read it
 _lacks_key: Callable[[str], bool] | None = None  # the fast search, once it is loaded
 
 
@@ -54,8 +56,18 @@ def hide_secret(secret: str) -> None:
     it would be found in too many places, and is ignored.
     """
     global _known
-    if len(secret) >= 16 and secret not in _known:
-        _known = (*_known, secret)
+    if len(secret) >= 16:
+        with _changing:
+            _known = {**_known, secret: _known.get(secret, 0) + 1}
+
+
+def forget_secret(secret: str) -> None:
+    """Take back one ``hide_secret``: for tokens that are used for a while, each of which costs every text a search."""
+    global _known
+    with _changing:
+        left = _known.get(secret, 0) - 1
+        rest = {key: count for key, count in _known.items() if key != secret}
+        _known = {**rest, secret: left} if left > 0 else rest
 
 
 def redact(text: str) -> str:

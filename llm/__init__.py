@@ -14,7 +14,7 @@ from .openai_chat import OpenAIChatModel
 from .openai_chat_dialect import ChatDialect
 from .openai_responses import OpenAIResponsesModel
 from .openai_responses_request import ResponsesDialect
-from .origins import LeftOutWarning
+from .origins import LeftOutWarning, ModelWarning
 from .presets import PRESETS, Preset, model
 from .prices import Price, kept_prices
 
@@ -28,6 +28,7 @@ __all__ = [
     "GeminiModel",
     "HttpModel",
     "LeftOutWarning",
+    "ModelWarning",
     "OpenAIChatModel",
     "OpenAIResponsesModel",
     "Preset",

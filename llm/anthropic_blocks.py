@@ -25,6 +25,7 @@ from unspool.kernel.messages import Opaque
 from unspool.kernel.ports import BlockEvent, StreamEvent, TextDelta, ThinkingDelta, ToolCallDelta
 
 from .anthropic_wire import FORMAT, Fields, text_of
+from .decoder import check_blocks
 from .wire_ids import made_up_id
 
 FIELDS_OF: Final = "fields_of_"
@@ -46,12 +47,24 @@ _KIND_OF_DELTA: Final = {
 class PartialBlock:
     """One block as far as it has come; ``position`` is its index in the reply."""
 
-    __slots__ = ("args", "fields", "input", "kind", "name", "position", "signature", "signed", "stopped")
+    __slots__ = (
+        "args",
+        "fields",
+        "input",
+        "kind",
+        "name",
+        "position",
+        "signature",
+        "signed",
+        "stopped",
+        "texts",
+    )
 
     def __init__(self, kind: str, position: int, fields: Fields) -> None:
         self.kind = kind  # empty: not one of the kernel's
         self.position = position
         self.fields = fields  # what the kernel does not model; of an unknown block, all of it
+        self.texts: dict[str, list[str]] = {}  # the pieces of those fields that went on
         self.name = ""
         self.args: list[str] = []  # of a call, or of a tool that the server runs
         self.input: Any = None  # the arguments that came with the start
@@ -63,6 +76,9 @@ class PartialBlock:
     def runnable(self) -> bool:
         """Whether a call could be run as it stands."""
         return self.stopped and bool(self.name) and decode_arguments("".join(self.args)).error is None
+
+    def join_texts(self) -> None:
+        self.fields.update((key, "".join(pieces)) for key, pieces in self.texts.items())
 
 
 class BlockAssembler:
@@ -89,6 +105,7 @@ class BlockAssembler:
 
     def start(self, index: Any, wire: Fields) -> Iterator[StreamEvent]:
         """The events of a block's start."""
+        check_blocks(len(self.blocks))
         kind = _kind_of(wire)
         modelled = _MODELLED.get(kind, ())
         fields = {key: value for key, value in wire.items() if key not in modelled and _says(key, value)}
@@ -136,7 +153,7 @@ class BlockAssembler:
         elif said == "signature_delta" and kind == "thinking":
             block.signed.append(text_of(wire.get("signature")))
         elif said == "citations_delta" and kind == "text":
-            _add(block.fields, "citations", [wire.get("citation")])
+            _add(block, "citations", [wire.get("citation")])
         elif not kind:
             _grow(block, said, wire)
         elif said in ("text_delta", "thinking_delta"):
@@ -164,6 +181,8 @@ class BlockAssembler:
         for block in self.blocks:
             if not block.stopped:
                 yield from _last(block)
+            else:  # pieces may have come after its end
+                block.join_texts()
 
     def _find(self, index: Any) -> PartialBlock | None:
         """The block at an index; without one, the last that began."""
@@ -182,6 +201,7 @@ class BlockAssembler:
 
 def _last(block: PartialBlock) -> Iterator[StreamEvent]:
     if not block.kind:
+        block.join_texts()
         if block.args and (given := decode_arguments("".join(block.args))).error is None:
             block.fields["input"] = given.args
         yield BlockEvent(Opaque(provider=FORMAT, data=block.fields), block.position)
@@ -220,18 +240,19 @@ def _grow(block: PartialBlock, said: str, wire: Fields) -> None:
         if args := text_of(wire.get("partial_json")):
             block.args.append(args)
     elif said == "citations_delta":
-        _add(block.fields, "citations", [wire.get("citation")])
+        _add(block, "citations", [wire.get("citation")])
     else:
         for key, value in wire.items():
             if key != "type":
-                _add(block.fields, key, value)
+                _add(block, key, value)
 
 
-def _add(fields: Fields, key: str, value: Any) -> None:
-    match fields.get(key), value:
+def _add(block: PartialBlock, key: str, value: Any) -> None:
+    match block.fields.get(key), value:
         case str(known), str():
-            fields[key] = known + value
+            block.texts.setdefault(key, [known]).append(value)
         case list(known), list():
             known += value
         case known, _ if known is None or value is not None:
-            fields[key] = value
+            block.texts.pop(key, None)
+            block.fields[key] = value

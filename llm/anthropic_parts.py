@@ -6,8 +6,6 @@ result without content, no kind of image or document that it refuses, no image i
 Read with: ``anthropic_messages.py`` (the caller), ``tests/llm/test_anthropic_request.py`` (the tables).
 """
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -26,13 +24,13 @@ from unspool.kernel.messages import (
 from .anthropic_blocks import FIELDS_OF
 from .anthropic_wire import FORMAT
 from .encoding import Part
+from .free_form import sent_args
+from .media import PDF, Source, decoded, image_source, left_out, source_of, text_in
 from .origins import warn_left_out
 from .wire_ids import wire_id, wire_name
 
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_PDF: Final = "application/pdf"
-_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 def text_part(text: str) -> Part:
@@ -41,12 +39,12 @@ def text_part(text: str) -> Part:
 
 
 def call_part(call: ToolCall) -> Part:
-    """A call; arguments that did not parse are sent as none."""
+    """A call; arguments that did not parse are sent as none, the input of a free-form tool as one of them."""
     return {
         "type": "tool_use",
         "id": wire_id(call.id, _ID),
         "name": wire_name(call.name, _TOOL_NAME),
-        "input": call.args,
+        "input": sent_args(call),
     }
 
 
@@ -87,8 +85,6 @@ def _part(block: Content) -> Part | None:
     match block:
         case Text(text) if text.strip():
             return text_part(text)
-        case Image(data=None, url=None):
-            return None
         case Image():
             return _image(block)
         case Document():
@@ -104,52 +100,35 @@ def _part(block: Content) -> Part | None:
             return None
 
 
-def _source(block: Image | Document, mime_type: str) -> Part:
-    """Where an image or a document comes from; a URL that holds the data itself counts as data."""
-    if block.data is not None:
-        return {"type": "base64", "media_type": _media_type(block.mime_type) or mime_type, "data": block.data}
-    url = block.url or ""
-    head, comma, data = url.partition(";base64,")
-    if comma and head.startswith("data:"):
-        found = _media_type(head.removeprefix("data:"))
-        return {"type": "base64", "media_type": found or mime_type, "data": data}
-    return {"type": "url", "url": url}
-
-
-def _media_type(text: str) -> str:
-    """A media type without its parameters, under the name that the format knows."""
-    plain = text.partition(";")[0].strip().lower()
-    return "image/jpeg" if plain == "image/jpg" else plain
-
-
-def _image(block: Image) -> Part:
-    source = _source(block, "image/png")
-    if source["type"] == "base64" and source["media_type"] not in _IMAGES:
-        return text_part(f"image: {source['media_type']}, which cannot be shown here")
-    return {"type": "image", "source": source}
+def _image(block: Image) -> Part | None:
+    match image_source(block, FORMAT):
+        case Source() as source:
+            return {"type": "image", "source": _source(source)}
+        case str(line):
+            return text_part(line)
+        case _:
+            return None
 
 
 def _document(block: Document) -> Part | None:
-    if block.data is None and block.url is None:
+    source = source_of(block)
+    if source is None:
         return None
-    source = _source(block, _PDF)
-    if source["type"] == "url" and block.mime_type and _media_type(block.mime_type) != _PDF:
-        return text_part(f"{block.name or 'document'}: {block.mime_type}, at {source['url']}")
-    if source["type"] == "base64" and source["media_type"] != _PDF:
-        text = _decoded(source["data"])
+    kind = source.kind or PDF
+    if source.url and kind != PDF:
+        return text_part(f"{block.name or 'document'}: {kind}, at {source.url}")
+    part = _source(source._replace(kind=kind))
+    if kind != PDF:
+        text = text_in(decoded(source.data))
         if text is None:
-            return text_part(
-                f"{block.name or 'document'}: {source['media_type']}, which cannot be shown here"
-            )
+            return text_part(left_out(block, kind, FORMAT))
         if not text.strip():
             return None
-        source = {"type": "text", "media_type": "text/plain", "data": text}
-    return {"type": "document", "source": source, **({"title": block.name} if block.name else {})}
+        part = {"type": "text", "media_type": "text/plain", "data": text}
+    return {"type": "document", "source": part, **({"title": block.name} if block.name else {})}
 
 
-def _decoded(data: str) -> str | None:
-    """The text in base64 data; None where it is no text."""
-    try:
-        return base64.b64decode(data, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return None
+def _source(source: Source) -> Part:
+    if source.url:
+        return {"type": "url", "url": source.url}
+    return {"type": "base64", "media_type": source.kind, "data": source.data}

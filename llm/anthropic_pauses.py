@@ -44,7 +44,7 @@ class PausedAnswer:
         """``event`` as one of the whole answer."""
         if isinstance(event, StreamEnd):
             self._usage += event.usage
-            self._metadata = {**self._metadata, **event.metadata}
+            self._metadata = _with(self._metadata, event.metadata)
             self._end = event
             if not self.pauses:
                 return event
@@ -66,3 +66,23 @@ class PausedAnswer:
         reply = builder.message()
         self.text_before = reply.text
         return replace(self._request, messages=(*self._request.messages, reply))
+
+
+def _with(before: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of all parts: what the last one says holds, but that what was used is summed."""
+    joined = {**before, **metadata}
+    if "usage_details" in before and "usage_details" in metadata:
+        joined["usage_details"] = _sum(before["usage_details"], metadata["usage_details"])
+    return joined
+
+
+def _sum(a: Any, b: Any) -> Any:
+    match a, b:
+        case dict(), dict():
+            return {**a, **b, **{key: _sum(a[key], b[key]) for key in a if key in b}}
+        case list(), list():
+            return [*a, *b]
+        case int(), int():
+            return a + b
+        case _:
+            return b

@@ -28,6 +28,7 @@ from .cache_marks import mark
 from .closed_schemas import closed_schema
 from .encoding import Cut, Part, encode, encode_messages
 from .origins import LeftOutWarning, is_of_provider
+from .response_formats import neutral_format, unknown_format
 from .schemas import Schema, one_object, plain_schema
 
 _MARKS: Final = 4
@@ -207,6 +208,9 @@ def _options(options: CallOptions, planned: Plan) -> Fields:
         fields["thinking"] = planned.thinking
     if planned.effort is not None:
         output["effort"] = planned.effort
+    if planned.temperature is None and options.temperature is not None:
+        what = "a temperature is not sent: this model takes none, or none while it thinks"
+        warnings.warn(what, LeftOutWarning, stacklevel=2)
     if planned.temperature is not None:
         fields["temperature"] = planned.temperature
     if stop := [text for text in options.stop if text.strip()]:
@@ -218,12 +222,12 @@ def _options(options: CallOptions, planned: Plan) -> Fields:
     return fields
 
 
-def _response_format(neutral: dict[str, Any]) -> Fields:
-    """The wire's output format: of the neutral form the schema, a form of the wire's own as it is."""
-    match neutral:
+def _response_format(form: dict[str, Any]) -> Fields:
+    """The wire's output format, which is a schema and nothing else."""
+    match neutral_format(form):
         case {"type": "json"}:
             raise BadRequestError("provider: the format has no JSON without a schema, give one")
-        case {"type": "json_schema", "schema": schema}:
+        case {"schema": schema}:
             if (closed := closed_schema(schema)) is None:
                 what = (
                     "provider: the schema of the answer has no closed form (recursion, patterns of names, …)"
@@ -231,4 +235,4 @@ def _response_format(neutral: dict[str, Any]) -> Fields:
                 raise BadRequestError(what, schema=schema.get("title", ""))
             return {"type": "json_schema", "schema": closed}
         case _:
-            return neutral
+            raise unknown_format(form, FORMAT)

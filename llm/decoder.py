@@ -27,6 +27,9 @@ from .sse import EventTooLargeError, SseDecoder, SseEvent
 
 T = TypeVar("T")
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # of a body: more is a runaway
+MAX_BLOCKS: Final = 10_000  # of a reply: likewise
+LARGE_BYTES: Final = 1024 * 1024  # of a document or an event: what is in it is counted before it is decoded
+MAX_VALUES: Final = {b"{[": 1_000_000, b",": 4_000_000}  # of a large one, by the signs that they come with
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the last: nested too deep
 
 
@@ -47,6 +50,7 @@ class AnswerDecoder(ABC):
         self._sse = SseDecoder()
         self._body: bytearray | None = None  # of an answer that is one JSON document
         self._room = MAX_ANSWER_BYTES  # what the answer may still take
+        self._small_room = MAX_ANSWER_BYTES - LARGE_BYTES  # with less, an event may be a large one
         self._sniffed = False
         self._pieces: list[str] = []  # the text, as it came
 
@@ -66,7 +70,7 @@ class AnswerDecoder(ABC):
         Raises:
             ModelError: the stream holds an error, by its own class.
             PartialStreamError: an event is not what the format allows.
-            EventTooLargeError: an event, or the whole answer, is larger than any sensible one.
+            EventTooLargeError: an event, or the whole answer, is larger than any sensible one, or holds more.
         """
         room = self._room
         self._room = room - len(data)
@@ -78,6 +82,8 @@ class AnswerDecoder(ABC):
             self._body += data
             return iter(())
         events = self._sse.feed(data)
+        if self._room < self._small_room:
+            return chain.from_iterable(map(self._counted_event, events))
         if len(events) == 1:  # most servers send one at a time
             return iter(self._event(events[0]))
         return chain.from_iterable(map(self._event, events))
@@ -85,7 +91,7 @@ class AnswerDecoder(ABC):
     def _last_of(self, data: bytes) -> Iterator[StreamEvent]:
         """What there was room for."""
         if self._body is None:
-            yield from chain.from_iterable(map(self._event, self._sse.feed(data)))
+            yield from chain.from_iterable(map(self._counted_event, self._sse.feed(data)))
         if not self.done:
             raise EventTooLargeError("provider: the answer is too large", max_bytes=MAX_ANSWER_BYTES)
 
@@ -97,6 +103,7 @@ class AnswerDecoder(ABC):
             PartialStreamError: the answer was cut; ``text`` is what had come.
         """
         if self._body is not None:
+            count_values(self._body)
             yield from self._document(bytes(self._body))
         elif not self.done:
             for event in self._sse.close():
@@ -161,7 +168,9 @@ class AnswerDecoder(ABC):
         if start in (b"{", b"["):
             self._body = bytearray()
         elif start == b"<":
-            raise ModelError(f"provider: the answer is HTML, not {self.kind}", model=self._model)
+            raise ModelError(
+                f"provider: the answer is HTML, not {self.kind}: is the base URL right?", model=self._model
+            )
 
     def _document(self, body: bytes) -> Iterator[StreamEvent]:
         try:
@@ -174,13 +183,41 @@ class AnswerDecoder(ABC):
             raise self._not_an_answer()
         yield from self._whole(value)
 
+    def _counted_event(self, event: SseEvent) -> Iterable[StreamEvent]:
+        if not self.done:
+            count_values(event.data)
+        return self._event(event)
+
     def _last_event(self, event: SseEvent) -> Iterator[StreamEvent]:
         """An event the body's end left open: cut data ends a finished answer without harm."""
         try:
-            yield from self._event(event)
+            yield from self._counted_event(event)
         except PartialStreamError:
             if not self.finished:
                 raise self._partial("the stream ended early") from None
+
+
+def count_values(data: bytes | bytearray) -> None:
+    """Refuse JSON in which so many values are that they would take far more memory than their text.
+
+    Raises:
+        EventTooLargeError: it is large, and holds more objects and arrays, or more values, than any sensible answer.
+    """
+    if len(data) <= LARGE_BYTES:
+        return
+    for signs, limit in MAX_VALUES.items():
+        if sum(data.count(sign) for sign in signs) > limit:
+            raise EventTooLargeError("provider: the answer holds too many values", max_values=limit)
+
+
+def check_blocks(count: int) -> None:
+    """Refuse a block after ``count`` others.
+
+    Raises:
+        EventTooLargeError: there are as many as a reply may have.
+    """
+    if count >= MAX_BLOCKS:
+        raise EventTooLargeError("provider: the answer has too many blocks", max_blocks=MAX_BLOCKS)
 
 
 def json_of(data: bytes) -> Any:

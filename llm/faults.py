@@ -6,15 +6,18 @@ No secret gets through: whoever raises passes the key to ``hide``.
 Read with: ``http.py``, ``decoder.py`` (the callers), ``retry_after.py``, ``tests/llm/test_faults.py``.
 """
 
+import functools
 import re
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
 from unspool.kernel.errors import ModelError, ModelTimeoutError, NetworkError
+from unspool.kernel.json_edge import clean_text, encode_text
 
 from .fault_classes import error_class
 from .retry_after import body_delay, header_delay, limit_delay, text_delay
@@ -101,7 +104,7 @@ def classify_provider(error: Exception, *, model: str = "", secret: str = "") ->
     if isinstance(error, ModelError):
         return error
     status = _status(getattr(error, "status_code", None)) or _status(getattr(error, "code", None))
-    if status is None and (lost := _lost_connection(error)):
+    if status is None and (lost := lost_connection(error)):
         return lost(f"provider: {hide(str(error), secret)[:_MESSAGE_CHARS] or lost.error_kind}", model=model)
     said = getattr(error, "body", None) or getattr(error, "details", None)
     fault = fault_of_body(said if isinstance(said, dict | list) else {"message": str(error)}, status)
@@ -113,10 +116,22 @@ def classify_provider(error: Exception, *, model: str = "", secret: str = "") ->
 
 
 def hide(text: str, secret: str) -> str:
-    """``text`` without the secret; a short one, which may be part of any word, where it stands by itself."""
-    if len(secret) >= _LONG_CHARS:
-        return text.replace(secret, "[key]")
-    return re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", "[key]", text) if secret else text
+    """``text`` without the secret, as it is, or escaped for JSON or a URL, and without others that are hidden; a short
+    one, which may be part of any word, where it stands by itself."""
+    if 0 < len(secret) < _LONG_CHARS:
+        text = re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", "[key]", text)
+    elif secret:
+        for spelling in _spellings(secret):
+            text = text.replace(spelling, "[key]")
+    return clean_text(text)
+
+
+@functools.lru_cache(maxsize=64)
+def _spellings(secret: str) -> tuple[str, ...]:
+    escaped = encode_text(secret)[1:-1]
+    return tuple(
+        dict.fromkeys((secret, escaped, escaped.replace("/", "\\/"), quote(secret, safe=""), quote(secret)))
+    )
 
 
 def _delayed(fault: Fault, headers: Mapping[str, str], now: float) -> Fault:
@@ -151,7 +166,7 @@ def _reason(error: Mapping[str, Any]) -> str:
     return ""
 
 
-def _lost_connection(error: Exception) -> type[ModelError] | None:
+def lost_connection(error: Exception) -> type[ModelError] | None:
     """The class for an exception that says by its name that no answer came; SDKs have their own of them."""
     for cls in type(error).__mro__:
         if "Timeout" in cls.__name__:

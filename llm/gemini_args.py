@@ -21,11 +21,18 @@ _MAX_GAP: Final = 1000  # places of an array that are skipped at once
 class ArgsBuilder:
     """The arguments so far, as ``args``."""
 
-    __slots__ = ("_continued", "args")
+    __slots__ = ("_args", "_continued", "_pieces", "_place")
 
     def __init__(self) -> None:
-        self.args: dict[str, Any] = {}
+        self._args: dict[str, Any] = {}
         self._continued = ""  # the path of a text that goes on
+        self._pieces: list[str] = []  # of that text
+        self._place: tuple[Any, str | int] = self._args, ""  # where it is to stand
+
+    @property
+    def args(self) -> dict[str, Any]:
+        self._settle()
+        return self._args
 
     def add(self, piece: PartialArg) -> None:
         """Take in one piece.
@@ -33,7 +40,16 @@ class ArgsBuilder:
         Raises:
             ValueError: its path is none, or leads through a value that has no inside.
         """
-        steps = steps_of(piece.json_path)
+        value: Any = _value(piece)
+        goes_on = isinstance(value, str) and self._continued == piece.json_path
+        if goes_on and self._pieces:
+            self._pieces.append(value)
+        else:
+            self._put(piece.json_path, value, goes_on)
+        self._continued = piece.json_path if piece.will_continue and isinstance(value, str) else ""
+
+    def _put(self, path: str, value: Any, goes_on: bool) -> None:
+        steps = steps_of(path)
         place: Any = self.args
         for step, inner in pairwise(steps):
             known = _get(place, step)
@@ -41,11 +57,17 @@ class ArgsBuilder:
                 known = {} if isinstance(inner, str) else []
                 _set(place, step, known)
             place = known
-        value: Any = _value(piece)
-        if isinstance(value, str) and self._continued == piece.json_path:
+        if goes_on:
             value = f"{_get(place, steps[-1]) or ''}{value}"
         _set(place, steps[-1], value)
-        self._continued = piece.json_path if piece.will_continue and isinstance(value, str) else ""
+        if isinstance(value, str):
+            self._pieces, self._place = [value], (place, steps[-1])
+
+    def _settle(self) -> None:
+        if len(self._pieces) > 1:
+            place, step = self._place
+            place[step] = "".join(self._pieces)
+        self._pieces = []
 
 
 def steps_of(path: str) -> list[str | int]:

@@ -34,14 +34,15 @@ def is_given(id: str) -> bool:
 class PartialCall:
     """One call as far as it has come; ``block`` is its position in the reply."""
 
-    __slots__ = ("args", "block", "builder", "continues", "given", "id", "name", "signature")
+    __slots__ = ("args", "block", "builder", "continues", "given", "id", "name", "pieces", "signature")
 
     def __init__(self, block: int, part: CallPart) -> None:
         self.block = block
         self.given = part.id or ""
         self.id = ""
         self.name = part.name or ""
-        self.args = ""
+        self.args = ""  # once they are whole
+        self.pieces: list[str] = []  # of arguments that come as text
         self.builder: ArgsBuilder | None = None  # where the arguments come in pieces
         self.continues = True
         self.signature = ""
@@ -88,7 +89,7 @@ class CallAssembler:
             call.signature = signature
             yield ToolCallDelta(call.block, thought_signature=signature)
         if isinstance(part.args, str):
-            call.args += part.args
+            call.pieces.append(part.args)
         elif part.args is not None:
             call.builder = call.builder or ArgsBuilder()
             call.builder.args.update(part.args)
@@ -106,7 +107,6 @@ class CallAssembler:
                 yield from self._pass_on(call)
 
     def _pass_on(self, call: PartialCall) -> Iterator[ToolCallDelta]:
-        if call.builder is not None:
-            call.args = encode_text(call.builder.args)
+        call.args = encode_text(call.builder.args) if call.builder is not None else "".join(call.pieces)
         if call.args:
             yield ToolCallDelta(call.block, args=call.args)

@@ -36,6 +36,7 @@ from unspool.kernel.messages import (
 )
 
 from .encoding import Part, Piece
+from .free_form import sent_args
 from .gemini_calls import is_given
 from .gemini_files import file_part
 from .gemini_wire import FIELDS_OF_PART, FORMAT
@@ -182,7 +183,7 @@ def reply_parts(message: Message, target: Target) -> list[Part]:
 
 
 def _call(call: ToolCall, message: Message, target: Target, *, own: bool, first: bool) -> Part:
-    function: Part = {"name": wire_name(call.name, _NAME), "args": call.args}
+    function: Part = {"name": wire_name(call.name, _NAME), "args": sent_args(call)}
     if id := _sent_id(call, message, target):
         function["id"] = id
     part: Part = {"functionCall": function}

@@ -16,29 +16,34 @@ from unspool.kernel.json_edge import encode_text
 from .gemini_schema import gemini_schema
 from .gemini_wire import FORMAT
 from .origins import LeftOutWarning
+from .response_formats import neutral_format, unknown_format
 from .schemas import plain_schema
 
 
 def response_format(neutral: dict[str, Any], *, json_schema: bool) -> dict[str, Any]:
     """The fields of ``generationConfig`` that ask for a format.
 
-    ``{"type": "json"}`` asks for any object, ``{"type": "json_schema", "schema": …}`` for one of a schema;
-    the wire's own fields pass as they are. ``json_schema`` is that of the dialect.
+    The wire's own fields (``responseMimeType`` and its kin) pass as they are. ``json_schema`` is that of the dialect.
+
+    Raises:
+        BadRequestError: it is neither of the forms in ``response_formats.py`` nor of the wire's.
     """
-    match neutral:
+    match neutral_format(neutral) or neutral:
         case {"type": "json"}:
             return {"responseMimeType": "application/json"}
         case {"type": "json_schema", "schema": schema}:
             key = "responseJsonSchema" if json_schema else "responseSchema"
             sent = plain_schema(schema) if json_schema else gemini_schema(schema)
             return {"responseMimeType": "application/json", key: sent}
-        case _:
+        case {"responseMimeType": _} | {"responseModalities": _}:
             return neutral
+        case _:
+            raise unknown_format(neutral, FORMAT)
 
 
 def excludes_tools(neutral: dict[str, Any] | None, generation: float) -> bool:
     """Whether a model takes this format only without tools; one whose generation is not known takes both."""
-    return 0 < generation < 3 and neutral is not None and neutral.get("type") in ("json", "json_schema")
+    return 0 < generation < 3 and neutral is not None and neutral_format(neutral) is not None
 
 
 def format_in_words(neutral: dict[str, Any]) -> str:
@@ -49,6 +54,6 @@ def format_in_words(neutral: dict[str, Any]) -> str:
         stacklevel=2,
     )
     words = "Your final answer, once you call no more tools, is JSON alone: no words around it, no fence."
-    if schema := neutral.get("schema"):
+    if schema := (neutral_format(neutral) or {}).get("schema"):
         words += f" It matches this JSON Schema:\n{encode_text(plain_schema(schema))}"
     return words

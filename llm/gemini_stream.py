@@ -36,7 +36,7 @@ from unspool.kernel.errors import BadRequestError, MalformedReplyError
 from unspool.kernel.messages import Image, Opaque
 from unspool.kernel.ports import BlockEvent, StreamEnd, StreamEvent, TextDelta, ThinkingDelta, ToolCallEnd
 
-from .decoder import AnswerDecoder, json_of, json_or_text
+from .decoder import AnswerDecoder, check_blocks, json_of, json_or_text
 from .gemini_calls import CallAssembler
 from .gemini_finish import MALFORMED, blocked_for, completed, is_known, reason_of, stop_of
 from .gemini_metadata import NO_METADATA, CandidateMetadata, metadata_of
@@ -198,7 +198,7 @@ class GeminiDecoder(AnswerDecoder):
         is_other = self._signature not in ("", signature) or (text and fields != self._fields)
         if self._open != kind or is_other:
             yield from self._close()
-            self._index += 1
+            self._next_block()
             self._open, self._spoken, self._fields = kind, False, fields
         self._signature = signature or self._signature
         self._flows = not (thought or self._signature or self._fields)
@@ -218,7 +218,7 @@ class GeminiDecoder(AnswerDecoder):
                 yield from self._words("", False, signature, {})
                 return
             yield from self._close()
-            self._index += 1
+            self._next_block()
             yield from self._calls.start(part, self._index, f"{self._seed}/{self._answer_id}")
             call = self._calls.calls[-1]
         try:
@@ -232,8 +232,12 @@ class GeminiDecoder(AnswerDecoder):
         except msgspec.ValidationError:
             raise self._partial(f"a call in the answer is not that of {self.kind}") from None
 
-    def _block(self, block: Image | Opaque) -> BlockEvent:
+    def _next_block(self) -> None:
         self._index += 1
+        check_blocks(self._index)
+
+    def _block(self, block: Image | Opaque) -> BlockEvent:
+        self._next_block()
         return BlockEvent(block, self._index)
 
     def _beside(self, signature: str, fields: dict[str, Any]) -> Iterator[StreamEvent]:

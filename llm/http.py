@@ -33,6 +33,7 @@ _MAX_ERROR_BYTES = 256 * 1024  # of a body that explains an error status
 
 _LOST = (httpx.HTTPError, OSError)  # the latter is asyncio's own, of a TLS record that is none, say
 _LAST_PORT = 65_535
+_WHERE = frozenset({301, 302, 303, 307, 308, 404, 405})  # it may be the URL that is wrong
 
 _clients: RunVar[AsyncGenerator[httpx.AsyncClient, None] | None] = RunVar("unspool_http_clients")
 
@@ -52,7 +53,7 @@ async def post(
     begun = False
     try:
         if response.status_code >= 300:
-            raise await _refusal(response, chunks, model, secret)
+            raise await _refusal(response, chunks, model, url, secret)
         inflater = Inflater(response.headers.get("content-encoding", ""))
         async for chunk in chunks:
             begun = begun or bool(chunk)
@@ -119,7 +120,7 @@ class _Body(httpx.AsyncByteStream):
 
 
 async def _refusal(
-    response: httpx.Response, chunks: AsyncIterator[bytes], model: str, secret: str
+    response: httpx.Response, chunks: AsyncIterator[bytes], model: str, url: str, secret: str
 ) -> ModelError:
     """The error for an answer that is not 2xx; a body that breaks off still leaves the status."""
     body = bytearray()
@@ -131,17 +132,22 @@ async def _refusal(
             if len(body) == _MAX_ERROR_BYTES:
                 break
     fault = fault_of_response(response.status_code, response.headers, bytes(body), time.time())
-    return error_of(fault, model=model, secret=secret)
+    error = error_of(fault, model=model, secret=secret)
+    if response.status_code in _WHERE:
+        error.details["url"] = _shown(url, secret)
+    return error
 
 
 def _broken(error: Exception, begun: bool, model: str, url: str, secret: str) -> ModelError:
     what = hide(str(error) or type(error).__name__, secret)
     if begun:
         return PartialStreamError(f"provider: the connection broke: {what}", model=model)
-    plain = httpx.URL(url).copy_with(
-        userinfo=b"", query=None, fragment=None
-    )  # which may hold secrets of their own
-    return NetworkError(f"provider: no answer: {what}", model=model, url=hide(str(plain), secret))
+    return NetworkError(f"provider: no answer: {what}", model=model, url=_shown(url, secret))
+
+
+def _shown(url: str, secret: str) -> str:
+    """A URL without what may hold secrets of their own."""
+    return hide(str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None)), secret)
 
 
 async def _release(response: httpx.Response, chunks: AsyncIterator[bytes]) -> None:

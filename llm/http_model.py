@@ -5,21 +5,26 @@ A format says where to, with which headers, what is sent and what comes back; ev
 Read with: ``http.py`` (how), ``decoder.py`` (what comes back), ``keys.py``, ``openai_chat.py`` (a format).
 """
 
+import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import ClassVar, TypedDict
+from typing import ClassVar, Final, TypedDict
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from unspool.kernel.errors import AuthError, ModelError, PartialStreamError, QuotaError
+from unspool.kernel.errors import AuthError, BadRequestError, ModelError, PartialStreamError, QuotaError
 from unspool.kernel.ports import ModelRequest, StreamEnd, StreamEvent
-from unspool.kernel.redaction import holds_key
+from unspool.kernel.redaction import hide_secret, holds_key
 
 from .decoder import AnswerDecoder
 from .keys import ApiKey, Keys
+from .origins import ModelWarning
 from .prices import Price, price_of
+
+_SECRET: Final = re.compile(r"auth|key|token|secret|cookie")  # headers by such names
 
 
 class ModelOptions(TypedDict, total=False):
@@ -42,6 +47,7 @@ class HttpModel(ABC):
 
     Raises:
         AuthError: a key holds characters that no header can carry.
+        BadRequestError: ``base_url`` is no URL of a server.
         ValueError: ``name`` holds a key.
     """
 
@@ -60,11 +66,14 @@ class HttpModel(ABC):
     ) -> None:
         self._name = name
         self._model = name.partition("/")[2] or name
-        self._base_url = base_url.rstrip("/")
+        self._base_url = _checked_url(base_url, name)
         self._keys = Keys(api_key, name)
         if holds_key(name):
             raise ValueError("model: its name is recorded and holds no secrets, give the key as api_key")
         self._headers = {key.lower(): value for key, value in (headers or {}).items()}
+        for header, value in self._headers.items():
+            if _SECRET.search(header):
+                hide_secret(value.rpartition(" ")[2])  # without Bearer, or whatever scheme
         self._supports_tools = supports_tools
         self._streaming = streaming
         self._price = price
@@ -113,43 +122,46 @@ class HttpModel(ABC):
         """
         from .http import drain, post  # noqa: PLC0415  # httpx is loaded by the first request, not by importing unspool
 
-        body = self._body(request)
+        body, tried = self._body(request), set[str]()
+        key = await self._keys.take()
         while True:
-            key = await self._keys.take()
-            begun = False
+            decoder, begun = self._decoder(request, key), False
+            headers = self._all_headers(request, key)
             try:
-                decoder = self._decoder(request, key)
-                try:
-                    async with aclosing(
-                        post(
-                            self._url(),
-                            body,
-                            headers=self._all_headers(request, key),
-                            secret=key,
-                            model=self._name,
-                        )
-                    ) as chunks:
-                        async for chunk in chunks:
+                async with aclosing(
+                    post(self._url(), body, headers=headers, secret=key, model=self._name)
+                ) as chunks:
+                    while not decoder.done:
+                        try:
+                            chunk = await anext(chunks)
+                        except StopAsyncIteration:
+                            break
+                        except PartialStreamError:
+                            if not decoder.finished:
+                                raise
+                            break  # what was lost after its end is nothing
+                        for event in decoder.feed(chunk):
                             begun = True
-                            for event in decoder.feed(chunk):
-                                yield event
-                            if decoder.done:
-                                await drain(chunks)
-                                break
-                except PartialStreamError as error:
-                    error.text = error.text or decoder.text
-                    if not decoder.finished:
-                        raise
+                            yield event
+                    if decoder.done:
+                        await drain(chunks)
                 for event in decoder.close():
+                    begun = True
                     yield self._with_cost(event, request) if type(event) is StreamEnd else event
                 return
             except ModelError as error:
-                another = self._keys.failed(key, error)
+                if isinstance(error, PartialStreamError):
+                    error.text = error.text or decoder.text
+                tried.add(key)
+                another = self._keys.failed(key, error, tried)
                 if begun or not (another and isinstance(error, AuthError | QuotaError)):
                     raise
                 warnings.warn(
-                    f"{self._name}: a key was refused ({error.error_kind}), another is taken", stacklevel=2
+                    f"{self._name}: {self._keys.told(key)} was refused ({error.error_kind}), another is taken",
+                    ModelWarning,
+                    stacklevel=2,
                 )
+                key = self._keys.another(tried)
 
     def _all_headers(self, request: ModelRequest, key: str) -> dict[str, str]:
         made = {**(self._auth(key) if key else {}), **self._more_headers(request)}
@@ -160,6 +172,20 @@ class HttpModel(ABC):
             return end
         cost = price_of(self._price, self._name, end.model, end.usage, request)
         return replace(end, usage=replace(end.usage, cost=cost))
+
+
+def _checked_url(url: str, name: str) -> str:
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and bool(parts.netloc)
+    except ValueError:
+        is_one = False
+    if not is_one:
+        shown = url.partition("?")[0].rpartition("@")[2]  # without what may be secret
+        raise BadRequestError(
+            "provider: a base URL begins with http:// or https:// and a host", model=name, base_url=shown
+        )
+    return url.rstrip("/")
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -24,8 +24,10 @@ import msgspec
 from unspool.kernel.json_edge import decode_arguments, encode_text
 from unspool.kernel.ports import ToolCallDelta
 
+from .decoder import check_blocks
 from .openai_chat_kept import kept_call
 from .openai_chat_wire import CallPart
+from .whole_object import ObjectScan, is_object
 from .wire_ids import made_up_id
 
 _decode = msgspec.json.Decoder().decode
@@ -34,29 +36,28 @@ _decode = msgspec.json.Decoder().decode
 class PartialCall:
     """One call as far as it has come; ``block`` is its position in the reply."""
 
-    __slots__ = ("block", "custom", "extra", "held", "id", "name", "pieces")
+    __slots__ = ("_scan", "block", "custom", "extra", "held", "id", "name", "pieces")
 
     def __init__(self, block: int) -> None:
         self.block = block
         self.id = ""
         self.name = ""
         self.pieces: list[str] = []
+        self._scan = ObjectScan(self.pieces)
         self.held: list[str] = []  # rule 5
         self.custom = False  # of a free-form tool
         self.extra: Any = None  # what the server wants back with it
 
     @property
     def args(self) -> str:
-        if len(self.pieces) > 1:  # joined once, however often it is asked
-            self.pieces[:] = ["".join(self.pieces)]
-        return self.pieces[0] if self.pieces else ""
+        return "".join(self.pieces)
 
     @property
     def complete(self) -> bool:
         """Whether the arguments so far are one whole JSON object (and nothing follows)."""
         if self.held or (self.pieces and self.pieces[-1].rstrip()[-1:] not in ("", "}")):
             return False
-        return _is_object(self.args)
+        return self._scan.is_whole()
 
     @property
     def runnable(self) -> bool:
@@ -67,11 +68,12 @@ class PartialCall:
 class CallAssembler:
     """Pieces in, deltas out. ``first_block`` is the reply's block index of the first call."""
 
-    __slots__ = ("_by_index", "_first_block", "calls", "repeated")
+    __slots__ = ("_by_id", "_by_index", "_first_block", "calls", "repeated")
 
     def __init__(self, first_block: int) -> None:
         self._first_block = first_block
         self._by_index: dict[int | str | None, PartialCall] = {}
+        self._by_id: dict[str, PartialCall] = {}  # the last of each id
         self.calls: list[PartialCall] = []
         self.repeated: list[str] = []  # ids of calls whose arguments came more than once
 
@@ -91,7 +93,11 @@ class CallAssembler:
         if not (id or name or args or part.extra_content):
             return None
         call = self._find(part.index, id, name, args) or self._open(part.index)
-        new_id, call.id = ("" if call.id else id), call.id or id
+        new_id = "" if call.id else id
+        if new_id:
+            call.id = new_id
+            if (other := self._by_id.get(new_id)) is None or other.block < call.block:
+                self._by_id[new_id] = call
         new_name, call.name = ("" if call.name else name), call.name or name
         call.custom = call.custom or part.custom is not None
         call.extra = part.extra_content or call.extra
@@ -123,7 +129,7 @@ class CallAssembler:
         if index is not None:
             call = self._by_index.get(index)
         else:
-            call = self._of_id(id) or (self.calls[-1] if self.calls else None)
+            call = self._by_id.get(id) or (self.calls[-1] if self.calls else None)
         if call is None:
             return None
         if id and name and call.id and id != call.id:
@@ -134,10 +140,8 @@ class CallAssembler:
             return None
         return call
 
-    def _of_id(self, id: str) -> PartialCall | None:
-        return next((call for call in reversed(self.calls) if call.id == id), None) if id else None
-
     def _open(self, index: int | str | None) -> PartialCall:
+        check_blocks(len(self.calls))
         call = PartialCall(self._first_block + len(self.calls))
         self.calls.append(call)
         if index is not None:
@@ -166,7 +170,7 @@ def _is_over(call: PartialCall, index: int | str | None, id: str, name: str, arg
         return False
     if index is None or name != call.name:
         return True
-    return not (id or call.id) and _is_object(args) and not _repeats(call.args, args)
+    return not (id or call.id) and is_object(args) and not _repeats(call.args, args)
 
 
 def _content(part: CallPart) -> tuple[str, str]:
@@ -177,15 +181,6 @@ def _content(part: CallPart) -> tuple[str, str]:
         return "", ""
     args: Any = function.arguments
     return function.name or "", args if type(args) is str else "" if args is None else encode_text(args)
-
-
-def _is_object(text: str) -> bool:
-    if text.rstrip()[-1:] != "}":
-        return False
-    try:
-        return isinstance(_decode(text), dict)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return False
 
 
 def _repeats(args: str, held: str) -> bool:

@@ -1,37 +1,55 @@
 """What of OpenAI's formats is a text, a sound or a file; their files are PDFs first of all.
 
-Read with: ``openai_chat_messages.py``, ``openai_responses_input.py`` (the callers).
+Read with: ``openai_chat_messages.py``, ``openai_responses_input.py`` (the callers), ``media.py``.
 """
 
-import base64
 import re
 from typing import Final
 
-from unspool.kernel.messages import Document
+from .media import Source, decoded, text_in
 
+SOUNDS: Final = {
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/wave": "wav",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+}
 _TEXTS: Final = re.compile(
     r"text/.+|application/(?:.+\+)?(?:json|xml|yaml|x-yaml|toml|javascript|typescript|sql|x-sh|x-ndjson|jsonl)"
+    r"|image/svg\+xml"
+)
+_SEEN_OR_HEARD: Final = ("audio/", "video/", "image/")
+_ARCHIVES: Final = re.compile(
+    r"application/(?:x-)?(?:zip|zip-compressed|gzip|tar|gtar|7z-compressed|rar|rar-compressed|bzip2?|xz|zstd"
+    r"|java-archive)|application/vnd\.rar"
 )
 
 
-def document_text(block: Document) -> str | None:
-    """What a document of text says, after its name; None for any other, or where it is no UTF-8.
+def is_text(kind: str) -> bool:
+    """Whether a media type is one of texts."""
+    return _TEXTS.fullmatch(kind) is not None
 
-    >>> document_text(Document(data="aGk=", mime_type="text/plain", name="a.txt"))
+
+def is_seen_or_heard(kind: str) -> bool:
+    """Whether a media type is one of images, sounds or films, which are no files here."""
+    return kind.startswith(_SEEN_OR_HEARD)
+
+
+def is_archive(kind: str) -> bool:
+    """Whether a media type is one of packed files.
+
+    >>> is_archive("application/zip"), is_archive("application/x-tar"), is_archive("application/pdf")
+    (True, True, False)
+    """
+    return _ARCHIVES.fullmatch(kind) is not None
+
+
+def document_text(source: Source, name: str) -> str | None:
+    """What a document says, after its name; None for one that is no text in UTF-8.
+
+    >>> document_text(Source("text/plain", "aGk="), "a.txt")
     'a.txt:\\n\\nhi'
     """
-    if block.data is None or not _TEXTS.fullmatch(_kind(block)):
-        return None
-    try:
-        text = base64.b64decode(block.data).decode()
-    except ValueError:
-        return None
-    return f"{block.name}:\n\n{text}" if block.name and text else text
-
-
-def is_sound(block: Document) -> bool:
-    return _kind(block).startswith("audio/")
-
-
-def _kind(block: Document) -> str:
-    return block.mime_type.partition(";")[0].strip().lower()
+    text = text_in(decoded(source.data))
+    return f"{name}:\n\n{text}" if name and text else text

@@ -1,8 +1,9 @@
 """What the message of a chat/completions answer holds that our blocks have no room for.
 
 Signed reasoning of gateways (``reasoning_details``), citations (``annotations``), spoken answers (``audio``), parts
-of the content that we do not know, and the call of those who ask for ``functions`` by themselves (``function_call``)
-become an ``Opaque`` block each, ``{"type": <field>, <field>: <value>}``. The next request gives reasoning and sound
+of the content that we do not know, the call of those who ask for ``functions`` by themselves (``function_call``),
+tools that the server ran (``executed_tools`` of Groq) and what it looked up (``context`` of Azure) become an ``Opaque``
+block each, ``{"type": <field>, <field>: <value>}``. The next request gives reasoning and sound
 back to the provider they came from, in the field they came in; of sound only the id, as the format wants it. The
 others are for who reads the reply: requests have no field for them, or none that goes with tools.
 Images are blocks of the kernel.
@@ -11,7 +12,7 @@ What a call has beside its arguments (``extra_content``, in which Gemini signs i
 in its ``thought_signature``, and goes back with it likewise: Gemini refuses a call without.
 
 Pieces of a stream are put together to what one answer in one piece would hold: details of the same type and index
-that follow each other are one, their texts joined.
+that follow each other are one, their texts joined; a tool comes when it begins and again with what it gave.
 
 Read with: ``openai_chat_stream.py`` (writes it), ``openai_chat_messages.py`` (reads it).
 """
@@ -25,9 +26,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from unspool.kernel.json_edge import encode_text
 from unspool.kernel.messages import Document, Image, Message, Opaque, ToolCall
 
+from .decoder import check_blocks
 from .openai_chat_wire import Delta
 from .origins import warn_left_out
 
@@ -35,22 +36,26 @@ FORMAT: Final = "openai-chat"
 DETAILS: Final = "reasoning_details"
 _encode = msgspec.json.Encoder().encode
 _JOINED: Final = ("text", "summary", "data", "transcript", "arguments")
-_READ_ONLY: Final = frozenset({"annotations", "content", "function_call", "images"})
+_READ_ONLY: Final = frozenset(
+    {"annotations", "content", "context", "executed_tools", "function_call", "images"}
+)
 _DATA_URL: Final = re.compile(r"data:([^;,]*)[^,]*;base64,")
 
 
 class KeptFields:
     """The fields of one answer, as far as it has come."""
 
-    __slots__ = ("_annotations", "_audio", "_details", "_function", "_images", "_parts")
+    __slots__ = ("_annotations", "_audio", "_context", "_details", "_function", "_images", "_parts", "_tools")
 
     def __init__(self) -> None:
-        self._details: list[Any] = []
+        self._details: list[Any] = []  # an object may still grow
         self._annotations: list[Any] = []
         self._audio: list[dict[str, Any]] = []
-        self._function: dict[str, Any] = {}
+        self._function = _Growing({})
         self._images: list[Any] = []
         self._parts: list[Any] = []  # of the content
+        self._tools: dict[int | str, Any] = {}  # by index, where they have one
+        self._context: dict[str, Any] = {}
 
     def add(self, delta: Delta) -> None:
         """Take in what a piece of the answer holds of them."""
@@ -63,28 +68,50 @@ class KeptFields:
             self._audio.append(delta.audio)
         if isinstance(delta.images, list):
             self._images += delta.images
+            check_blocks(len(self._images))
         if isinstance(delta.function_call, dict) and not delta.tool_calls:  # else it is one of those
-            self._function = _joined(self._function, delta.function_call)
+            self._function.add(delta.function_call)
+        if isinstance(delta.executed_tools, list):
+            for tool in delta.executed_tools:
+                self._add_tool(tool)
+        if isinstance(delta.context, dict):
+            self._context = _replaced(self._context, delta.context)
 
     def add_part(self, part: dict[str, Any]) -> None:
         """Take in a part of the content that is neither text nor thinking."""
         (self._images if "image_url" in part else self._parts).append(part)
+        check_blocks(len(self._images))
 
     def blocks(self) -> Iterator[tuple[str, Opaque | Image]]:
         """A block for each field that came, with its name; reasoning first. Each image is one."""
-        fields = {DETAILS: self._details, "annotations": self._annotations, "audio": _spoken(self._audio)}
+        details = [detail.whole() if isinstance(detail, _Growing) else detail for detail in self._details]
+        fields = {DETAILS: details, "annotations": self._annotations, "audio": _spoken(self._audio)}
         images = [(part, _image(part)) for part in self._images]
         yield from _opaque(fields)
         yield from (("images", image) for _, image in images if image is not None)
-        unknown = [part for part, image in images if image is None]
-        yield from _opaque({"images": unknown, "content": self._parts, "function_call": self._function})
+        yield from _opaque(
+            {
+                "images": [part for part, image in images if image is None],
+                "content": self._parts,
+                "function_call": self._function.whole(),
+                "executed_tools": list(self._tools.values()),
+                "context": self._context,
+            }
+        )
 
     def _add_detail(self, detail: Any) -> None:
         last = self._details[-1] if self._details else None
-        if isinstance(last, dict) and isinstance(detail, dict) and _continues(last, detail):
-            self._details[-1] = _joined(last, detail)
-        else:
+        if not isinstance(detail, dict):
             self._details.append(detail)
+        elif isinstance(last, _Growing) and _continues(last.fields, detail):
+            last.add(detail)
+        else:
+            self._details.append(_Growing(detail))
+
+    def _add_tool(self, tool: Any) -> None:
+        index = tool.get("index") if isinstance(tool, dict) else None
+        key = index if type(index) is int else f"{len(self._tools)} tools before"
+        self._tools[key] = _replaced(known, tool) if (known := self._tools.get(key)) else tool
 
 
 def _opaque(fields: dict[str, Any]) -> Iterator[tuple[str, Opaque]]:
@@ -111,23 +138,41 @@ def _continues(last: dict[str, Any], detail: dict[str, Any]) -> bool:
     return same and detail.get("id") in (None, last.get("id"))
 
 
-def _joined(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
-    """Two pieces as one: texts are joined, of the rest what is said last holds."""
-    joined = {**first, **{key: value for key, value in then.items() if value is not None}}
-    for key in _JOINED:
-        pieces = [piece[key] for piece in (first, then) if isinstance(piece.get(key), str)]
-        if len(pieces) == 2:
-            joined[key] = "".join(pieces)
-    return joined
+class _Growing:
+    """An object that comes in pieces: texts go on, of the rest what is said last holds."""
+
+    __slots__ = ("_texts", "fields")
+
+    def __init__(self, first: dict[str, Any]) -> None:
+        self.fields = dict(first)
+        self._texts: dict[str, list[str]] = {}  # the pieces of those that went on
+
+    def add(self, then: dict[str, Any]) -> None:
+        for key, value in then.items():
+            known = self.fields.get(key)
+            if key in _JOINED and isinstance(value, str) and isinstance(known, str):
+                self._texts.setdefault(key, [known]).append(value)
+            elif value is not None:
+                self._texts.pop(key, None)
+                self.fields[key] = value
+
+    def whole(self) -> dict[str, Any]:
+        return {**self.fields, **{key: "".join(pieces) for key, pieces in self._texts.items()}}
+
+
+def _replaced(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+    """``first`` with what ``then`` says."""
+    return {**first, **{key: value for key, value in then.items() if value is not None}}
 
 
 def _spoken(pieces: list[dict[str, Any]]) -> dict[str, Any]:
     """Audio in one piece; its data comes as base64, each piece by itself."""
     if len(pieces) < 2:
         return pieces[0] if pieces else {}
-    whole: dict[str, Any] = {}
+    growing = _Growing({})
     for piece in pieces:
-        whole = _joined(whole, {key: value for key, value in piece.items() if key != "data"})
+        growing.add({key: value for key, value in piece.items() if key != "data"})
+    whole = growing.whole()
     data = [piece["data"] for piece in pieces if isinstance(piece.get("data"), str)]
     try:
         whole["data"] = base64.b64encode(b"".join(map(base64.b64decode, data))).decode()
@@ -177,37 +222,6 @@ def kept_of(call: ToolCall, message: Message, provider: str) -> KeptCall:
         return _decode(call.thought_signature)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return KeptCall()
-
-
-class _FreeForm(Struct, frozen=True):
-    """What the signatures of calls have in OpenAI's formats, as far as they say that the tool is free-form."""
-
-    custom: Any = False
-    item: Any = None
-
-
-_decode_free_form = msgspec.json.Decoder(_FreeForm).decode
-
-
-def sent_arguments(call: ToolCall) -> str:
-    """The arguments of a call that is sent as an ordinary one; the input of a free-form tool becomes one of them."""
-    return encode_text({"input": free_form_input(call)}) if _is_free_form(call) else call.arguments_text
-
-
-def free_form_input(call: ToolCall) -> str:
-    """What a free-form tool was given: any text, which no JSON has to be."""
-    return call.arguments_text if call.args_text is None else call.args_text
-
-
-def _is_free_form(call: ToolCall) -> bool:
-    if not call.thought_signature or "custom" not in call.thought_signature:
-        return False
-    try:
-        kept = _decode_free_form(call.thought_signature)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return False
-    item = kept.item if isinstance(kept.item, dict) else {}
-    return kept.custom is True or item.get("type") == "custom_tool_call"
 
 
 def _is_from(message: Message, provider: str) -> bool:

@@ -7,7 +7,8 @@ What the format cannot take is left out or put where it can be read, never sent 
 - reasoning is not sent, except where the dialect says how; that of another format becomes text between tags;
 - a call id or name that the format does not allow is replaced, alike in the call and in its result;
 - the input of a free-form tool goes to other providers as the one argument of an ordinary call;
-- sound goes as ``input_audio``, documents of text and those that are a URL only as text, others as files.
+- WAV and MP3 go as ``input_audio``, PDFs as files, documents of text and those that are a URL only as text;
+- images and documents of other kinds, which OpenAI refuses, become a line that says what is missing.
 
 Read with: ``openai_chat_request.py`` (the caller), ``encoding.py`` (pieces), ``openai_chat_kept.py``.
 """
@@ -30,14 +31,15 @@ from unspool.kernel.ports import SystemBlock
 
 from .cache_marks import marked_system
 from .encoding import Part, Piece
+from .free_form import free_form_input, sent_arguments
+from .media import PDF, Source, image_source, left_out, source_of
 from .openai_chat_dialect import ChatDialect
-from .openai_chat_documents import document_text
-from .openai_chat_kept import DETAILS, FORMAT, KeptCall, free_form_input, kept_fields, kept_of, sent_arguments
+from .openai_chat_documents import SOUNDS, document_text, is_seen_or_heard, is_text
+from .openai_chat_kept import DETAILS, FORMAT, KeptCall, kept_fields, kept_of
 from .origins import is_of_format, thinking_as_text, warn_left_out
 from .wire_ids import wire_id, wire_name
 
 _ID = re.compile(r"[!-~]{1,40}")  # longer ids of other providers are refused by OpenAI
-_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _BETWEEN = "(results received)"  # said where a server wants an assistant message after results
 
 
@@ -170,11 +172,8 @@ def _part(block: Content) -> Part | None:
     match block:
         case Text(text) if text:
             return {"type": "text", "text": text}
-        case Image(data=None, url=None):
-            return None
         case Image():
-            url = block.url or f"data:{block.mime_type or 'image/png'};base64,{block.data}"
-            return {"type": "image_url", "image_url": {"url": url}}
+            return _image(block)
         case Document():
             return _document(block)
         case ToolReference(name):
@@ -188,14 +187,30 @@ def _part(block: Content) -> Part | None:
             return None
 
 
+def _image(block: Image) -> Part | None:
+    match image_source(block, FORMAT):
+        case Source(kind, data, url):
+            return {"type": "image_url", "image_url": {"url": url or f"data:{kind};base64,{data}"}}
+        case str(line):
+            return {"type": "text", "text": line}
+        case _:
+            return None
+
+
 def _document(block: Document) -> Part | None:
     """A document as text, a file or sound; one that is only a URL as text, since the format takes no URL."""
-    if (text := document_text(block)) is not None:
-        return {"type": "text", "text": text} if text else None
-    if block.data is not None and (sound := _SOUNDS.get(block.mime_type)):
-        return {"type": "input_audio", "input_audio": {"data": block.data, "format": sound}}
-    if block.data is not None:
-        mime = block.mime_type or "application/pdf"
-        data = f"data:{mime};base64,{block.data}"
+    source = source_of(block)
+    if source is None:
+        return None
+    if source.url:
+        return {"type": "text", "text": f"{block.name or 'document'}: {source.url}"}
+    kind = source.kind or PDF
+    if sound := SOUNDS.get(kind):
+        return {"type": "input_audio", "input_audio": {"data": source.data, "format": sound}}
+    if kind == PDF:
+        data = f"data:{PDF};base64,{source.data}"
         return {"type": "file", "file": {"filename": block.name or "document", "file_data": data}}
-    return {"type": "text", "text": f"{block.name or 'document'}: {block.url}"} if block.url else None
+    readable = is_text(kind) or not is_seen_or_heard(kind)
+    if (text := document_text(source, block.name) if readable else None) is None:
+        text = left_out(block, kind, FORMAT)
+    return {"type": "text", "text": text} if text else None

@@ -20,6 +20,7 @@ from .openai_chat_kept import FORMAT
 from .openai_chat_messages import cut, system_messages
 from .openai_chat_thinking import level_of
 from .origins import LeftOutWarning
+from .response_formats import neutral_format
 
 _CHOICES = frozenset({"auto", "none", "required"})
 
@@ -75,20 +76,15 @@ def _options(options: CallOptions, model: str, dialect: ChatDialect) -> dict[str
 
 
 def _response_format(neutral: dict[str, Any], dialect: ChatDialect) -> dict[str, Any]:
-    """The wire's ``response_format``.
-
-    ``{"type": "json"}`` asks for any object, ``{"type": "json_schema", "schema": …}`` (with ``name``
-    and ``strict`` where wanted) for one of a schema; the wire's own forms pass as they are.
-    """
-    match neutral:
+    """The wire's ``response_format`` (see ``response_formats.py``); other forms of the wire pass as they are."""
+    match neutral_format(neutral) or neutral:
         case {"type": "json"}:
             return {"type": "json_object"}
         case {"type": "json_schema"} if not dialect.json_schema:
             what = "the schema of response_format"
             warnings.warn(f"{what} is not sent: this server knows none", LeftOutWarning, stacklevel=2)
             return {"type": "json_object"}
-        case {"type": "json_schema", "schema": schema}:
-            rest = {key: value for key, value in neutral.items() if key not in ("type", "schema")}
+        case {"type": "json_schema", "schema": schema, **rest}:
             if rest.get("strict"):
                 closed = strict_schema(schema)
                 rest["strict"], schema = closed is not None, closed or schema

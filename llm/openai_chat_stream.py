@@ -24,8 +24,9 @@ A call is completed (``ToolCallEnd``) only then (``openai_chat_finish.py``). A r
 reply stops for ``safety`` and carries the words in its metadata.
 
 The format has one text and one reasoning per answer and says nothing of their order: reasoning is block 0, text
-block 1, calls follow. Signed reasoning stands beside the reasoning, annotations beside the text, sound and images
-after the calls (``openai_chat_kept.py``); sources that are of the whole answer are in its metadata.
+block 1, calls follow. Signed reasoning stands beside the reasoning, annotations beside the text, all else that
+is kept after the calls (``openai_chat_kept.py``); sources that are of the whole answer, and the probabilities of tokens
+where they were asked for, are in its metadata.
 
 Read with: ``decoder.py``, ``openai_chat_calls.py``, ``tests/llm/test_openai_chat_stream.py`` (the tables).
 """
@@ -46,6 +47,7 @@ from .openai_chat_calls import CallAssembler
 from .openai_chat_faults import is_flat_fault
 from .openai_chat_finish import BROKEN_OFF, MALFORMED, OVERLOADED, completed, reason_of, stop_of
 from .openai_chat_kept import DETAILS, FORMAT, KeptFields
+from .openai_chat_logprobs import Logprobs
 from .openai_chat_usage import usage_of
 from .openai_chat_wire import Chunk, Delta, FirstChunk, UsageFields, decode_chunk, decode_first
 from .origins import origin_of
@@ -66,6 +68,7 @@ class ChatDecoder(AnswerDecoder):
         self._refusal: list[str] = []
         self._kept = KeptFields()
         self._sources: dict[str, Any] = {}
+        self._logprobs = Logprobs()
         self._calls = CallAssembler(_FIRST_CALL)
         self._usage: UsageFields = {}
         self._finish: str | None = None
@@ -124,8 +127,6 @@ class ChatDecoder(AnswerDecoder):
                             events.append(TextDelta(text, _TEXT))
                         else:
                             events += self._in_parts(text)
-                    elif choice.error:
-                        raise self._broken_off(choice.error)
                     if thinking := delta.reasoning_content or delta.reasoning or delta.reasoning_text:
                         if type(thinking) is not str:
                             thinking = _flat_text(thinking)
@@ -141,12 +142,16 @@ class ChatDecoder(AnswerDecoder):
                         or delta.audio
                         or delta.images
                         or delta.function_call
+                        or delta.executed_tools
+                        or delta.context
                     ):
                         self._keep(delta)
+                if choice.error:
+                    raise self._broken_off(choice.error)
                 if choice.finish_reason:
                     self._finish = choice.finish_reason
-                    if choice.error:
-                        raise self._broken_off(choice.error)
+                if choice.logprobs:
+                    self._logprobs.add(choice.logprobs)
         elif chunk.usage is None and data:
             self._refuse_fault(json_or_text(data))
         if chunk.usage is not None or chunk.x_groq is not None:
@@ -256,6 +261,8 @@ class ChatDecoder(AnswerDecoder):
             metadata["finish_reason"] = self._finish
         if self._refusal:
             metadata["refusal"] = "".join(self._refusal)
+        if self._logprobs.value:
+            metadata["logprobs"] = self._logprobs.value
         if self._calls.repeated:
             metadata["repeated_arguments"] = list(self._calls.repeated)
         return metadata

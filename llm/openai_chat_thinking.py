@@ -23,12 +23,12 @@ _BUDGETS: Final = (("minimal", 1024), ("low", 2048), ("medium", 8192), ("high", 
 
 
 def nearest(level: str, known: tuple[str, ...]) -> str:
-    """``level`` where it is among ``known``, else the nearest below, else the lowest; a foreign word is itself.
+    """``level`` where it is among ``known``, else the nearest below, else the lowest.
 
     >>> nearest("max", ("low", "high")), nearest("minimal", ("low", "high")), nearest("medium", ("low", "high"))
     ('high', 'low', 'low')
     """
-    if level in known or level not in _LEVELS:
+    if level in known:
         return level
     below = [each for each in _LEVELS[: _LEVELS.index(level)] if each in known]
     return below[-1] if below else known[0]

@@ -56,6 +56,8 @@ class Delta(Struct, frozen=True, gc=False):
     images: Any = None
     tool_calls: list[CallPart] | None = None
     function_call: Any = None
+    executed_tools: Any = None
+    context: Any = None
 
 
 class Choice(Struct, frozen=True, gc=False):
@@ -64,6 +66,7 @@ class Choice(Struct, frozen=True, gc=False):
     message: Delta | None = None
     finish_reason: str | None = None
     error: Any = None
+    logprobs: Any = None
 
 
 class GroqExtra(Struct, frozen=True, gc=False):

@@ -18,6 +18,7 @@ from .openai_responses_chain import digest_of, is_lost, link_of, linked, unlinke
 from .openai_responses_kept import FORMAT
 from .openai_responses_request import ResponsesDialect, cut_of, encode_request
 from .openai_responses_stream import ResponsesDecoder
+from .origins import ModelWarning
 
 _PATH = "/responses"
 
@@ -62,7 +63,7 @@ class OpenAIResponsesModel(HttpModel):
             except BadRequestError as error:
                 if not (is_linked and is_lost(error)) or reply.message().content:
                     raise
-                warnings.warn(f"{self._name}: {error}: sent whole instead", stacklevel=2)
+                warnings.warn(f"{self._name}: {error}: sent whole instead", ModelWarning, stacklevel=2)
             request, is_linked = unlinked(request), False
 
     def _url(self) -> str:

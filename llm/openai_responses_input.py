@@ -32,8 +32,9 @@ from unspool.kernel.messages import (
 )
 
 from .encoding import Part, Piece
-from .openai_chat_documents import document_text, is_sound
-from .openai_chat_kept import free_form_input, sent_arguments
+from .free_form import free_form_input, sent_arguments
+from .media import PDF, Source, image_source, left_out, source_of
+from .openai_chat_documents import document_text, is_archive, is_seen_or_heard, is_text
 from .openai_responses_kept import FORMAT, GAP, Kept, fields_of, filled, is_fields, kept_of
 from .origins import is_of_format, is_of_model, origin_of, thinking_as_text, warn_left_out
 from .wire_ids import wire_id, wire_name
@@ -248,15 +249,10 @@ def _part(block: Content) -> Part | None:
     match block:
         case Text(text) if text:
             return {"type": "input_text", "text": text}
-        case Image(data=None, url=None):
-            return None
         case Image():
-            url = block.url or f"data:{block.mime_type or 'image/png'};base64,{block.data}"
-            return {"type": "input_image", "image_url": url, "detail": "auto"}
-        case Document(data=str(data)):
-            return _file(block, data)
-        case Document(url=str(url)):
-            return {"type": "input_file", "file_url": url}
+            return _image(block)
+        case Document():
+            return _document(block)
         case ToolReference(name):
             return {"type": "input_text", "text": f"tool {name!r} is now available"}
         case Opaque(provider=provider, data=dict(data)) if provider == FORMAT:
@@ -268,10 +264,29 @@ def _part(block: Content) -> Part | None:
             return None
 
 
-def _file(block: Document, data: str) -> Part | None:
-    """A document as text or as a file; of sound, which the format does not take, that there is some."""
-    mime, name = block.mime_type or "application/pdf", block.name or "document"
-    text = f"{name}: {mime}, which cannot be shown here" if is_sound(block) else document_text(block)
-    if text is not None:
+def _image(block: Image) -> Part | None:
+    match image_source(block, FORMAT):
+        case Source(kind, data, url):
+            url = url or f"data:{kind};base64,{data}"
+            return {"type": "input_image", "image_url": url, "detail": "auto"}
+        case str(line):
+            return {"type": "input_text", "text": line}
+        case _:
+            return None
+
+
+def _document(block: Document) -> Part | None:
+    """A document as text or as a file; of one that the format does not take, that there is one."""
+    source = source_of(block)
+    if source is None:
+        return None
+    kind, url = source.kind or ("" if source.url else PDF), source.url
+    if is_text(kind) and not url and (text := document_text(source, block.name)) is not None:
         return {"type": "input_text", "text": text} if text else None
-    return {"type": "input_file", "filename": name, "file_data": f"data:{mime};base64,{data}"}
+    if is_seen_or_heard(kind) or is_archive(kind):
+        line = left_out(block, f"{kind} at {url}" if url else kind, FORMAT)
+        return {"type": "input_text", "text": line}
+    if url:
+        return {"type": "input_file", "file_url": url}
+    data = f"data:{kind};base64,{source.data}"
+    return {"type": "input_file", "filename": block.name or "document", "file_data": data}

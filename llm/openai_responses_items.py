@@ -8,7 +8,7 @@ these, and indexes or ids. The rules:
    id in each event), else to the last of its kind that is not done. Else it begins an item.
 2. What comes whole adds what the pieces lack. Text that differs from the pieces is not taken: they are out.
    Arguments that differ are passed on and make the call invalid: half of it is never run.
-3. The items of the last event are matched by id, call id, place, and kind, each to one item.
+3. The items of the last event are matched to those of the stream (``openai_responses_matching.py``).
 4. Blocks are in the order of the items: an item's blocks have the indexes from ``STRIDE`` times its place on.
 
 Read with: ``openai_responses_stream.py`` (the caller), ``openai_responses_kept.py``.
@@ -23,60 +23,27 @@ from unspool.kernel.json_edge import encode_text
 from unspool.kernel.messages import Opaque
 from unspool.kernel.ports import BlockEvent, StreamEvent, TextDelta, ThinkingDelta, ToolCallDelta
 
-from .openai_responses_kept import (
-    FORMAT,
-    GAP,
-    TEXT_TYPES,
-    JsonItem,
-    kept_call,
-    kept_message,
-    kept_reasoning,
+from .decoder import check_blocks
+from .openai_responses_item import (
+    CALLS,
+    MESSAGE,
+    REASONING,
+    STRIDE,
+    Item,
+    block_of,
+    id_of,
+    kind_of,
+    parts_of,
+    slot_of,
+    whole_of,
+    word_of,
 )
-from .sse import EventTooLargeError
+from .openai_responses_kept import FORMAT, GAP, JsonItem, kept_call, kept_message, kept_reasoning
+from .openai_responses_matching import UnmatchedItems
 from .wire_ids import made_up_id
 
-MESSAGE: Final = "message"
-REASONING: Final = "reasoning"
-CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}  # and where their arguments are
-STRIDE: Final = 1000
-MAX_ITEMS: Final = 10_000  # of an answer: more is a runaway
 _MAX_PLACE: Final = 1_000_000
 _LAST: Final = STRIDE - 1  # of a message's blocks: what it holds beside its texts
-
-
-class Item:
-    """One item as far as it has come; ``block`` is the index of its first block."""
-
-    __slots__ = ("annotations", "announced", "block", "data", "id", "kind", "said", "shown", "slots")
-
-    def __init__(self, kind: str, id: str, block: int) -> None:
-        self.kind = kind
-        self.id = id
-        self.block = block
-        self.announced: JsonItem = {}
-        self.data: JsonItem | None = None  # the whole item, once it came
-        self.slots: dict[tuple[str, int], list[str]] = {}  # the pieces of each text
-        self.shown = ""  # which of a reasoning item's texts are its thinking: the first that come
-        self.annotations: list[tuple[int, Any]] = []
-        self.said: set[str] = set()  # id and name of a call, each once; or the block
-
-    @property
-    def call_id(self) -> str:
-        return _id(self.best, "call_id")
-
-    @property
-    def name(self) -> str:
-        return _word(self.best, "name")
-
-    @property
-    def best(self) -> JsonItem:
-        """The item as whole as it came."""
-        return self.announced if self.data is None else self.data
-
-    def text(self, slot: str) -> str:
-        """All texts of one kind."""
-        keys = sorted([key for key in self.slots if key[0] == slot])
-        return "".join([piece for key in keys for piece in self.slots[key]])
 
 
 class ItemAssembler:
@@ -109,7 +76,7 @@ class ItemAssembler:
 
     def announce(self, data: JsonItem, place: int | None) -> Iterator[StreamEvent]:
         """An item begins."""
-        id, kind = _id(data), _kind(data)
+        id, kind = id_of(data), kind_of(data)
         item = self._by_id.get(id) if id else None
         if item is None or item.kind != kind:
             item = self._open(kind, id, place)
@@ -145,7 +112,7 @@ class ItemAssembler:
 
     def take(self, data: JsonItem, place: int | None) -> Iterator[StreamEvent]:
         """An item came whole."""
-        kind, id = _kind(data), _id(data)
+        kind, id = kind_of(data), id_of(data)
         item = self.find(kind, id, place)
         if item.data is not None and not (id and item.id == id):
             item = self._open(kind, id, place)
@@ -154,14 +121,9 @@ class ItemAssembler:
     def take_all(self, output: list[Any]) -> Iterator[StreamEvent]:
         """All items came once more; see rule 3."""
         whole = [data for data in output if isinstance(data, dict)]
-        ids = {id for data in whole if (id := _id(data))}
-        left = sorted(self.items, key=_block)
+        unmatched = UnmatchedItems(self.items, {id for data in whole if (id := id_of(data))})
         for place, data in enumerate(whole):
-            item = _match(data, place, left, ids)
-            if item is None:
-                item = self._open(_kind(data), _id(data), place)
-            else:
-                left.remove(item)
+            item = unmatched.take(data, place) or self._open(kind_of(data), id_of(data), place)
             yield from self._fill(item, data)
 
     def finish(self, seed: str) -> Iterator[StreamEvent]:
@@ -169,14 +131,14 @@ class ItemAssembler:
 
         ``seed`` tells this answer from others, so that made-up ids differ between answers.
         """
-        self.items.sort(key=_block)
+        self.items.sort(key=block_of)
         reasoning = ""
         for item in self.items:
             if item.data is None:
                 yield from self._fill(item, item.announced or {"type": item.kind})
-            data = _whole(item)
+            data = whole_of(item)
             if item.kind == REASONING:
-                reasoning = _id(data)
+                reasoning = id_of(data)
                 yield ThinkingDelta("", item.block, signature=kept_reasoning(data, item.shown or "summary"))
             elif item.kind == MESSAGE:
                 if (fields := kept_message(data, reasoning)) is not None:
@@ -188,8 +150,7 @@ class ItemAssembler:
                     yield ToolCallDelta(item.block, id=id, thought_signature=kept)
 
     def _open(self, kind: str, id: str, place: int | None) -> Item:
-        if len(self.items) == MAX_ITEMS:
-            raise EventTooLargeError("provider: the answer has too many items", max_items=MAX_ITEMS)
+        check_blocks(len(self.items))
         if place is None or not 0 <= place < _MAX_PLACE or place in self._by_place:
             place = self._next
         self._next = max(self._next, place + 1)
@@ -211,13 +172,13 @@ class ItemAssembler:
             key: value for key, value in data.items() if key not in known or value not in (None, "", [])
         }
         if item.kind == MESSAGE:
-            parts = _parts(data, "content")
+            parts = parts_of(data, "content")
             for slot, key in (("text", "text"), ("refusal", "refusal")):
-                texts = [_word(part, key) if _slot(part) == slot else "" for part in parts]
+                texts = [word_of(part, key) if slot_of(part) == slot else "" for part in parts]
                 yield from self._complete_all(item, slot, texts)
         elif item.kind == REASONING:
             for slot in ("content", "summary"):
-                texts = [_word(part, "text") for part in _parts(data, slot)]
+                texts = [word_of(part, "text") for part in parts_of(data, slot)]
                 yield from self._complete_all(item, slot, texts)
         elif item.kind in CALLS:
             yield from _named(item)
@@ -248,78 +209,6 @@ def _named(item: Item) -> Iterator[StreamEvent]:
     if id or name:
         item.said |= {word for word, value in (("id", id), ("name", name)) if value}
         yield ToolCallDelta(item.block, id=id, name=name)
-
-
-def _match(data: JsonItem, place: int, left: list[Item], ids: set[str]) -> Item | None:
-    """The item of the stream that an item of the last event is."""
-    kind, id, call_id = _kind(data), _id(data), _id(data, "call_id")
-    alike = [item for item in left if item.kind == kind]
-    for item in alike:
-        if id and (item.id == id or _id(item.best) == id):
-            return item
-    for item in alike:
-        if call_id and item.call_id == call_id:
-            return item
-    others = [item for item in alike if item.id not in ids and not (call_id and item.call_id)]
-    at_place = [item for item in others if item.block == place * STRIDE]
-    return next(iter(at_place or others), None)
-
-
-def _whole(item: Item) -> JsonItem:
-    """The item as the provider wants it back: what only came in pieces or events is put into it."""
-    data = dict(item.best)
-    if item.id:
-        data.setdefault("id", item.id)
-    if item.kind == REASONING:
-        for slot, kind in (("content", "reasoning_text"), ("summary", "summary_text")):
-            if not data.get(slot) and (texts := _texts(item, slot)):
-                data[slot] = [{"type": kind, "text": text} for _, text in texts]
-        data.setdefault("summary", [])
-    elif item.kind == MESSAGE:
-        parts = _parts(data, "content") or [
-            {"type": "output_text", "text": text} for _, text in _texts(item, "text")
-        ]
-        for index, annotation in item.annotations:
-            if index < len(parts) and annotation not in (known := parts[index].get("annotations") or []):
-                parts[index] = {**parts[index], "annotations": [*known, annotation]}
-        data["content"] = parts
-    return data
-
-
-def _texts(item: Item, slot: str) -> list[tuple[int, str]]:
-    return sorted([(key[1], "".join(pieces)) for key, pieces in item.slots.items() if key[0] == slot])
-
-
-def _parts(data: JsonItem, key: str) -> list[JsonItem]:
-    """The parts under a key; a plain string is one."""
-    value = data.get(key)
-    if isinstance(value, str):
-        return [{"type": "output_text", "text": value}] if value else []
-    return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
-
-
-def _slot(part: JsonItem) -> str:
-    kind = part.get("type")
-    return "text" if kind in TEXT_TYPES else "refusal" if kind == "refusal" else ""
-
-
-def _kind(data: JsonItem) -> str:
-    return _word(data, "type") or (MESSAGE if "content" in data else "unknown")
-
-
-def _id(data: JsonItem, key: str = "id") -> str:
-    """An id, which some servers give as a number."""
-    value = data.get(key)
-    return str(value) if type(value) is int else _word(data, key)
-
-
-def _word(data: JsonItem, key: str) -> str:
-    value = data.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def _block(item: Item) -> int:
-    return item.block
 
 
 def _same_json(a: str, b: str) -> bool:

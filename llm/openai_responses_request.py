@@ -26,6 +26,7 @@ from .openai_responses_chain import link_of
 from .openai_responses_input import cut_input
 from .openai_responses_kept import FORMAT
 from .origins import LeftOutWarning
+from .response_formats import neutral_format
 
 _CHOICES: Final = frozenset({"auto", "none", "required"})
 
@@ -129,19 +130,12 @@ def _options(options: CallOptions, dialect: ResponsesDialect, efforts: tuple[str
 
 
 def _format(neutral: dict[str, Any]) -> dict[str, Any]:
-    """The wire's ``text.format``.
-
-    ``{"type": "json"}`` asks for any object, ``{"type": "json_schema", "schema": …}`` (with ``name`` and
-    ``strict`` where wanted) for one of a schema; the form of chat/completions, with the schema one level
-    deeper, is understood too, and the wire's own forms pass as they are.
-    """
-    match neutral:
+    """The wire's ``text.format`` (see ``response_formats.py``); other forms of the wire pass as they are."""
+    match neutral_format(neutral) or neutral:
         case {"type": "json"}:
             return {"type": "json_object"}
-        case {"type": "json_schema", "json_schema": dict(inner)}:
-            return _strictly({"type": "json_schema", "name": "reply", **inner})
-        case {"type": "json_schema"}:
-            return _strictly({"name": "reply", **neutral})
+        case {"type": "json_schema", "schema": dict()} as form:
+            return _strictly({"name": "reply", **form})
         case _:
             return neutral
 

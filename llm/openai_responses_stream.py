@@ -33,7 +33,8 @@ from unspool.kernel.ports import StreamEnd, StreamEvent, TextDelta, ToolCallEnd
 
 from .decoder import UNREADABLE, AnswerDecoder, json_or_text
 from .openai_chat_faults import is_flat_fault
-from .openai_responses_items import CALLS, MESSAGE, REASONING, Item, ItemAssembler, as_text
+from .openai_responses_item import CALLS, MESSAGE, REASONING, Item
+from .openai_responses_items import ItemAssembler, as_text
 from .openai_responses_kept import FORMAT
 from .openai_responses_usage import usage_of
 from .openai_responses_wire import Event, Response, decode_event, decode_loosely, loosened

@@ -8,15 +8,21 @@ Read with: ``unspool.kernel.messages`` (``Thinking``, ``Opaque``), the ``*_reque
 """
 
 import warnings
-from typing import Final
+from typing import Any, Final
 
 from unspool.kernel.messages import Document, Image, Message, Opaque, Text, Thinking
 
+_KEPT: Final = ("message_fields", "reasoning_details")
+_SOURCES: Final = ("citations", "annotations")
 _OPEN: Final = "<thinking>\n"
 _CLOSE: Final = "\n</thinking>"
 
 
-class LeftOutWarning(UserWarning):
+class ModelWarning(UserWarning):
+    """A model was asked otherwise than was wished, or than before, because that could not be done."""
+
+
+class LeftOutWarning(ModelWarning):
     """Something of the conversation was not sent, because this provider does not understand it."""
 
 
@@ -47,10 +53,35 @@ def thinking_as_text(block: Thinking, *, drop: bool) -> Text | None:
 
 
 def warn_left_out(block: Opaque | Image | Document, format: str) -> None:
-    """Say that a block of another provider is not sent, or a file in a reply where those have none."""
+    """Say that a block of another provider is not sent, or a file in a reply where those have none; not of one that
+    only kept what its provider wants back."""
     if type(block) is Opaque:
+        if is_bookkeeping(block.data):
+            return
         kind = block.data.get("type", "block") if isinstance(block.data, dict) else "block"
         what = f"a {kind!r} of {block.provider or 'an unknown provider'}"
     else:
         what = f"the {type(block).__name__.lower()} in a reply"
     warnings.warn(f"{what} is not sent in {format}", LeftOutWarning, stacklevel=2)
+
+
+def is_bookkeeping(data: Any) -> bool:
+    """Whether a block beside another one holds nothing that people or other models could read: ids, signatures.
+
+    Sources (``citations``, ``annotations``) are something to read.
+    """
+    if not isinstance(data, dict):
+        return False
+    kind = data.get("type")
+    named = isinstance(kind, str) and (kind.startswith("fields_of_") or kind in _KEPT)
+    return (named or not data.keys() - {"text", "thoughtSignature"}) and not _has_sources(data)
+
+
+def _has_sources(value: Any) -> bool:
+    match value:
+        case dict():
+            return any((key in _SOURCES and each) or _has_sources(each) for key, each in value.items())
+        case list():
+            return any(map(_has_sources, value))
+        case _:
+            return False

@@ -8,9 +8,12 @@ Read with: ``openai_chat.py``, ``openai_responses.py``, ``anthropic.py``, ``gemi
 """
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias, Unpack
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, Final, TypeAlias, Unpack
 
 from unspool.kernel.errors import AuthError, BadRequestError
 
@@ -38,6 +41,13 @@ from .openai_chat_thinking import (
 from .openai_responses import OpenAIResponsesModel
 from .openai_responses_request import ResponsesDialect
 
+_OTHER_NAMES: Final = {
+    "google": "gemini",
+    "claude": "anthropic",
+    "gpt": "openai",
+    "grok": "xai",
+    "kimi": "moonshot",
+}
 Quirks: TypeAlias = ChatDialect | ResponsesDialect | AnthropicDialect | GeminiDialect
 """Where a server differs; its type says which format it speaks."""
 
@@ -57,6 +67,18 @@ class Preset:
     dialect: Quirks = ChatDialect()  # noqa: RUF009  # frozen
     needs_key: bool = True
 
+    def __post_init__(self) -> None:
+        if isinstance(self.key_variables, str):
+            raise TypeError(f"preset: key_variables is a tuple of names, not {self.key_variables!r}")
+        if not isinstance(self.dialect, Quirks):
+            raise TypeError(
+                f"preset: a dialect says which format it is: {_names(Quirks)}, not {self.dialect!r}"
+            )
+
+
+def _names(kinds: UnionType) -> str:
+    return ", ".join(kind.__name__ for kind in kinds.__args__)
+
 
 def _variable(*names: str) -> str:
     """The first of these environment variables that is set, or ''."""
@@ -73,7 +95,8 @@ def _azure_url(model: str) -> str:
         endpoint = f"https://{resource}.openai.azure.com"
     if not endpoint:
         raise BadRequestError(
-            "provider: no endpoint: set AZURE_OPENAI_ENDPOINT, or pass base_url", model=model
+            "provider: no endpoint: set AZURE_OPENAI_ENDPOINT or AZURE_OPENAI_BASE_URL, or pass base_url",
+            model=f"azure/{model}",
         )
     version = _variable("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
     if version[:1].isdigit():
@@ -84,7 +107,8 @@ def _azure_url(model: str) -> str:
 def _vertex_url(model: str) -> str:
     project = _variable("GOOGLE_CLOUD_PROJECT", "GOOGLE_VERTEX_PROJECT")
     if not project:
-        raise BadRequestError("provider: no project: set GOOGLE_CLOUD_PROJECT, or pass base_url", model=model)
+        what = "no project: set GOOGLE_CLOUD_PROJECT or VERTEX_BASE_URL, or pass base_url"
+        raise BadRequestError(f"provider: {what}", model=f"vertex/{model}")
     return vertex_base_url(project, _variable("GOOGLE_CLOUD_LOCATION", "GOOGLE_VERTEX_LOCATION") or "global")
 
 
@@ -186,28 +210,43 @@ PRESETS: dict[str, Preset] = {
 """The providers that ``model`` knows, by the name that stands before the slash."""
 
 
-def model(name: str, *, base_url: str | None = None, **options: Unpack[ModelOptions]) -> HttpModel:
+def model(
+    name: str, *, base_url: str | None = None, dialect: Quirks | None = None, **options: Unpack[ModelOptions]
+) -> HttpModel:
     """The model that ``provider/model`` names, with its keys and its URL from the environment.
 
     ``api_key`` and ``base_url`` beat the environment; with a ``base_url`` no key is needed: whether one is, only
     that server knows. A server of one's own is ``openai-compat/model``, or goes by any other name that is not
-    taken, and has a ``base_url``. The other options are those of ``HttpModel``.
+    taken, and has a ``base_url``. ``dialect`` says otherwise how the server speaks, and in which format. The other
+    options are those of ``HttpModel``. A key of the environment goes to a ``base_url`` too.
 
     Raises:
+        TypeError: there is no such option, or no such kind of dialect.
         BadRequestError: the name has no provider, or one that is not known, or nothing says where it is.
         AuthError: the provider's key is not set.
     """
     provider, slash, wire_name = name.partition("/")
     if not (slash and wire_name):
-        raise BadRequestError("provider: a model is named provider/model", name=name, providers=list(PRESETS))
+        raise BadRequestError(f"provider: a model is named provider/model{_meant(name)}", **_known(name))
     preset = PRESETS.get(provider)
     if preset is None and base_url is None:
-        what = "no such provider: take a known one, or openai-compat/model with a base_url"
-        raise BadRequestError(f"provider: {what}", name=name, providers=list(PRESETS))
+        what = f"no such provider{_meant(provider)}: take a known one, or openai-compat/model with a base_url"
+        raise BadRequestError(f"provider: {what}", **_known(name))
     preset = preset or PRESETS["openai-compat"]
     url = base_url or _variable(preset.url_variable) or _url(preset, name)
     options["api_key"] = _key(preset, name, options.get("api_key"), needed=base_url is None)
-    return _made(name, url, preset.dialect, options)
+    return _made(name, url, preset.dialect if dialect is None else dialect, options)
+
+
+def _meant(word: str) -> str:
+    """The provider that was probably meant, as a question."""
+    first = re.split(r"[/:]", word)[0].lower().replace("_", "-")
+    found = _OTHER_NAMES.get(first) or next(iter(get_close_matches(first, PRESETS, 1)), "")
+    return f" (did you mean {found}/…?)" if found else ""
+
+
+def _known(name: str) -> dict[str, Any]:
+    return {"name": name, "providers": ", ".join(PRESETS)}
 
 
 def _url(preset: Preset, name: str) -> str:
@@ -232,6 +271,8 @@ def _key(preset: Preset, name: str, given: ApiKey, *, needed: bool) -> ApiKey:
 
 
 def _made(name: str, url: str, dialect: Quirks, options: ModelOptions) -> HttpModel:
+    if not isinstance(dialect, Quirks):
+        raise TypeError(f"model: a dialect is one of {_names(Quirks)}, not {dialect!r}")
     match dialect:
         case ChatDialect():
             return OpenAIChatModel(name, base_url=url, dialect=dialect, **options)

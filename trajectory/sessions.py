@@ -174,15 +174,18 @@ def is_below(namespace: str, wanted: str | None) -> bool:
 
 def append_about(
     log: SessionHandle, title: str | None, metadata: Mapping[str, Any] | None, now: float
-) -> None:
-    """Store what people call a session as its next fact, without keys of model providers."""
+) -> SessionChanged | None:
+    """Store what people call a session as its next fact, without keys of model providers; that fact, if any."""
     if title is not None or metadata is not None:
         if title is not None and holds_key(title):
             title = clean_text(title)
         noted = None if metadata is None else dict(metadata)
         if holds_key(noted):
             noted = clean_json(noted)[0]
-        log.append(SessionChanged(seq=log.seq + 1, time=now, title=title, metadata=noted))
+        fact = SessionChanged(seq=log.seq + 1, time=now, title=title, metadata=noted)
+        log.append(fact)
+        return fact
+    return None
 
 
 def name_new(

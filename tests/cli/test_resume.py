@@ -80,6 +80,23 @@ def test_what_is_said_beats_what_was_recorded(server: ChatServer) -> None:
     assert [run.previous_run for run in runs(facts)] == ["", "r1"]
 
 
+def test_a_session_goes_on_at_the_server_that_it_was_at(tmp_path: Path, server: ChatServer) -> None:
+    """Unless another model, or another server, is named; what the URL held of secrets is not kept."""
+    server.answers = ["Hello.", "Again.", "And again."]
+    secret = server.url.replace("//", "//user:hunter2@")
+    begun = unspool("run", "-m", "openai/x", "--base-url", secret, "--session", "s", "hi", cwd=tmp_path)
+    again = unspool("run", "--session", "s", "more", cwd=tmp_path)
+    assert (begun.returncode, again.returncode) == (0, 0)
+    assert len(server.requests) == 2
+    other = ["--session", "s", "-m", "openai-compat/x"]
+    refused = unspool("run", *other, "more", cwd=tmp_path)
+    assert refused.returncode == 2 and "no base URL" in refused.stderr
+    moved = unspool("run", *other, "more", cwd=tmp_path, OPENAI_COMPAT_BASE_URL=server.url)
+    nowhere = unspool("run", "--session", "s", "more", cwd=tmp_path)  # another model has another server
+    assert (moved.returncode, nowhere.returncode) == (0, 2)
+    assert b"hunter2" not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
 def test_a_new_session_without_a_run_yet_takes_what_a_new_one_takes(server: ChatServer) -> None:
     with open_store(create=True) as sessions:
         sessions.create("talk", title="Begun elsewhere").close()

@@ -14,7 +14,7 @@ from unspool.cli.app import app
 from unspool.cli.run import Job, open_log, perform
 from unspool.cli.view import JsonView
 from unspool.kernel.codec import Codec
-from unspool.kernel.events import UnknownFact
+from unspool.kernel.events import SessionChanged, UnknownFact
 from unspool.llm.scripted import ScriptedModel, call
 
 from .driving import COMMAND, WAIT_S, ChatServer, ended, running, stored, unspool  # noqa: TID251  # tests/cli/, not cli/
@@ -55,7 +55,8 @@ def test_json_is_one_event_a_line_and_folds_to_the_logs_state(tmp_path: Path, se
     assert signals == {"message_start", "message_update"}
     session, kept = stored(tmp_path)
     assert facts == kept
-    assert isinstance(facts[0], AgentStart) and facts[0].session == session
+    assert isinstance(facts[0], SessionChanged) and facts[0].metadata == {"base_url": server.url}
+    assert isinstance(facts[1], AgentStart) and facts[1].session == session
     assert fold(events) == fold(facts)
 
 

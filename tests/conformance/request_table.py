@@ -18,7 +18,7 @@ from unspool.kernel.messages import (
     tool_message,
     user_message,
 )
-from unspool.kernel.ports import CallOptions, ModelRequest, SystemBlock, ToolSpec
+from unspool.kernel.ports import LEVELS, CallOptions, ModelRequest, SystemBlock, ToolSpec
 
 from .request_blocks import ASSISTANT_OWN, CALLS, FIRST, GIVEN, OWN_CALLS, SECOND, SIGNATURES, USER, USER_OWN
 
@@ -59,14 +59,13 @@ _FORMATS: Final[dict[str, dict[str, Any]]] = {
     "schema that can be closed": {"type": "json_schema", "schema": _CLOSED},
     "named schema": {"type": "json_schema", "name": "found", "strict": True, "schema": _SCHEMA},
 }
-_LEVELS: Final = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 _OPTIONS: Final[dict[str, CallOptions]] = {
     "temperature": CallOptions(temperature=0.2),
     "max_tokens": CallOptions(max_tokens=500),
     "stop": CallOptions(stop=("END", "\n\n")),
     "cache": CallOptions(cache_key="k", session_id="s", cache_last="1h"),
     "cache without a time": CallOptions(cache_last=""),
-    **{f"thinking {level}": CallOptions(thinking=level) for level in _LEVELS},
+    **{f"thinking {level}": CallOptions(thinking=level) for level in LEVELS},
     "thinking budget": CallOptions(thinking_budget=4000, max_tokens=8000),
     "thinking level and budget": CallOptions(thinking="high", thinking_budget=4000, temperature=0.5),
     "no reasoning": CallOptions(drop_reasoning=True),

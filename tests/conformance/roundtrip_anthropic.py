@@ -15,6 +15,7 @@ from .roundtrip_classes import (
     deferred_tools_in_full,
     empty_is_absent,
     false_stream,
+    level_of,
     null_is_absent,
     order_of_tools,
     schema_in_closed_form,
@@ -50,7 +51,7 @@ def imported(body: Body, provider: str, path: str) -> tuple[AnthropicModel, Mode
         extra["model"] = None
     kind = choice.get("type", "")
     options = CallOptions(
-        thinking="off" if thinking.get("type") == "disabled" else output.get("effort"),
+        thinking=level_of("off" if thinking.get("type") == "disabled" else output.get("effort")),
         thinking_budget=budget,
         max_tokens=body["max_tokens"],
         temperature=body.get("temperature"),

@@ -27,6 +27,7 @@ from .roundtrip_classes import (
     added,
     empty_is_absent,
     false_stream,
+    level_of,
     null_is_absent,
     schema_in_closed_form,
 )
@@ -144,7 +145,7 @@ def _options(body: Body, known: bool, messages: list[Body], extra: Body) -> Call
     stop = body.get("stop") or ()
     marks = [_ttl(part) for part in _parts(messages[-1].get("content"))] if messages else []
     return CallOptions(
-        thinking=_level(body) if known else None,
+        thinking=level_of(_level(body)) if known else None,
         max_tokens=body.get("max_completion_tokens") or body.get("max_tokens"),
         temperature=body.get("temperature"),
         stop=(stop,) if isinstance(stop, str) else tuple(stop),

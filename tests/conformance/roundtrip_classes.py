@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from unspool.kernel.ports import LEVELS, ThinkingLevel
+
 from .json_compare import differences
 
 Body: TypeAlias = dict[str, Any]
@@ -139,3 +141,8 @@ def added(key: str, name: str) -> Class:
 
     drop.__name__ = name
     return drop
+
+
+def level_of(word: str | None) -> ThinkingLevel | None:
+    """The thinking level that a body asks for in one word."""
+    return next((level for level in LEVELS if level == ("off" if word == "none" else word)), None)

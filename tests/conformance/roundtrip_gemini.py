@@ -14,7 +14,15 @@ from unspool.llm.origins import origin_of
 from unspool.llm.wire_ids import made_up_id
 
 from .request_models import spelled
-from .roundtrip_classes import Body, Class, empty_is_absent, null_is_absent, objects, order_of_tools
+from .roundtrip_classes import (
+    Body,
+    Class,
+    empty_is_absent,
+    level_of,
+    null_is_absent,
+    objects,
+    order_of_tools,
+)
 
 _CHOICES: Final = {"AUTO": "auto", "NONE": "none", "ANY": "required"}
 _OURS: Final = ("contents", "systemInstruction", "generationConfig", "tools", "toolConfig")
@@ -47,7 +55,7 @@ def imported(body: Body, provider: str, path: str) -> tuple[GeminiModel, ModelRe
     calling = calling or {}
     names = calling.get("allowedFunctionNames")
     options = CallOptions(
-        thinking=(thinking.get("thinkingLevel") or "").lower() or None,
+        thinking=level_of((thinking.get("thinkingLevel") or "").lower()),
         thinking_budget=thinking.get("thinkingBudget"),
         max_tokens=config.get("maxOutputTokens"),
         temperature=config.get("temperature"),

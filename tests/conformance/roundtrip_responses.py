@@ -17,6 +17,7 @@ from .roundtrip_classes import (
     deferred_tools_in_full,
     empty_is_absent,
     false_stream,
+    level_of,
     null_is_absent,
     objects,
     order_of_tools,
@@ -52,7 +53,7 @@ def imported(body: Body, provider: str, path: str) -> tuple[OpenAIResponsesModel
         extra["tools"] = served
     choice, format = body.get("tool_choice"), (body.get("text") or {}).get("format")
     options = CallOptions(
-        thinking=reasoning.get("effort"),
+        thinking=level_of(reasoning.get("effort")),
         max_tokens=body.get("max_output_tokens"),
         temperature=body.get("temperature"),
         tool_choice=choice["name"] if isinstance(choice, dict) else choice,

@@ -99,7 +99,7 @@ def test_long_texts_are_searched_too() -> None:
 
 
 def test_a_secret_that_is_told_is_known_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "_known", ())
+    monkeypatch.setattr(redaction, "_known", {})
     hide_secret("correct horse battery")
     hide_secret("short")
     assert clean_text("say: correct horse battery staple, short") == f"say: {MARK} staple, short"
@@ -256,7 +256,7 @@ def test_options_that_got_a_key_later_are_refused() -> None:
 def test_the_name_of_a_model_holds_no_key(
     make: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redaction, "_known", ())
+    monkeypatch.setattr(redaction, "_known", {})
     with pytest.raises(ValueError, match="model: its name is recorded and holds no secrets"):
         make()
 
@@ -312,7 +312,7 @@ def test_what_a_strategy_asks_is_sent_and_stored_without_keys(tmp_path: Path) ->
 
 @pytest.mark.parametrize("secret", ["plain-and-simple-secret", 'with "quotes" and \\ and é\n'])
 def test_a_hidden_secret_is_taken_out_of_tools(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "_known", ())
+    monkeypatch.setattr(redaction, "_known", {})
     hide_secret(secret)
     (cleaned,) = clean_tools((ToolSpec(name="ask", description=f"use {secret}!", schema={}),))
     assert cleaned.description == f"use {MARK}!"

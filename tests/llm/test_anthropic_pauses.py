@@ -111,6 +111,16 @@ async def test_code_goes_on_where_it_ran(server: Loopback) -> None:
 
 
 @pytest.mark.anyio
+async def test_what_the_server_s_tools_used_is_summed(server: Loopback) -> None:
+    for stop, searches in (("pause_turn", 3), ("end_turn", 2)):
+        usage = {"output_tokens": 1, "server_tool_use": {"web_search_requests": searches}}
+        whole = {"content": [SEARCH if stop == "pause_turn" else FOUND], "stop_reason": stop, "usage": usage}
+        server.script(answer(200, json.dumps(whole).encode(), Content_Type="application/json"))
+    reply = await generate(model(server), GO)
+    assert reply.metadata["usage_details"] == {"server_tool_use": {"web_search_requests": 5}}
+
+
+@pytest.mark.anyio
 async def test_pauses_are_no_turns_of_a_run(server: Loopback) -> None:
     """A run of two turns: a call of the host's tool, and an answer that pauses."""
     look = raw_tool("look", "Looks.", {"type": "object"}, lambda args, ctx: "seen")

@@ -6,10 +6,9 @@ from unspool.kernel.errors import ModelError
 from unspool.kernel.ports import StreamEvent, TextDelta
 from unspool.llm import decoder as decoder_module
 from unspool.llm.anthropic_stream import AnthropicDecoder
-from unspool.llm.decoder import AnswerDecoder
+from unspool.llm.decoder import MAX_ANSWER_BYTES, AnswerDecoder
 from unspool.llm.gemini_stream import GeminiDecoder
 from unspool.llm.openai_chat_stream import ChatDecoder
-from unspool.llm.openai_responses_items import MAX_ITEMS
 from unspool.llm.openai_responses_stream import ResponsesDecoder
 from unspool.llm.sse import EventTooLargeError
 
@@ -76,8 +75,82 @@ def test_after_the_end_no_size_is_too_large(make: type[AnswerDecoder]) -> None:
     assert (len(events), error, decoder.done) == (1, None, True)
 
 
-def test_an_answer_with_too_many_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    item = b'data: {"type":"response.output_item.added","item":{"type":"message","id":"%d"}}\n\n'
-    _, error = read(ResponsesDecoder(), *[item % number for number in range(MAX_ITEMS + 1)])
-    assert type(error) is EventTooLargeError and f"(max_items={MAX_ITEMS})" in str(error)
+BLOCKS: dict[str, tuple[type[AnswerDecoder], bytes]] = {  # an event that begins a block each time
+    "items": (
+        ResponsesDecoder,
+        b'{"type":"response.output_item.added","item":{"type":"message","id":"%d"}}',
+    ),
+    "calls": (ChatDecoder, b'{"choices":[{"delta":{"tool_calls":[{"id":"c%d","function":{"name":"f"}}]}}]}'),
+    "calls by index": (
+        ChatDecoder,
+        b'{"choices":[{"delta":{"tool_calls":[{"index":%d,"function":{"name":"f"}}]}}]}',
+    ),
+    "images": (
+        ChatDecoder,
+        b'{"choices":[{"delta":{"images":[{"image_url":{"url":"https://h/%d"}}]}}]}',
+    ),
+    "blocks": (
+        AnthropicDecoder,
+        b'{"type":"content_block_start","index":%d,"content_block":{"type":"text"}}',
+    ),
+    "unknown blocks": (AnthropicDecoder, b'{"type":"content_block_start","content_block":{"type":"x%d"}}'),
+    "parts": (GeminiDecoder, b'{"candidates":[{"content":{"parts":[{"x":%d}]}}]}'),
+    "calls of Gemini": (
+        GeminiDecoder,
+        b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f%d"}}]}}]}',
+    ),
+    "signed texts": (
+        GeminiDecoder,
+        b'{"candidates":[{"content":{"parts":[{"text":"a","thoughtSignature":"%d"}]}}]}',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_an_answer_with_too_many_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder_module, "MAX_ANSWER_BYTES", MAX_ANSWER_BYTES)
+    monkeypatch.setattr(decoder_module, "MAX_BLOCKS", 20)
+    make, event = BLOCKS[name]
+    _, error = read(make(), *[b"data: %b\n\n" % (event % number) for number in range(19)])
+    assert (error is None) is (name != "signed texts")  # each is two
+    _, error = read(make(), *[b"data: %b\n\n" % (event % number) for number in range(21)])
+    assert type(error) is EventTooLargeError and "has too many blocks (max_blocks=20)" in str(error)
+
+
+FULL: dict[type[AnswerDecoder], tuple[bytes, bytes]] = {  # around values that say nothing
+    ChatDecoder: (b'{"choices":[{"index":0,"message":{"content":[', b'{}]},"finish_reason":"stop"}]}'),
+    AnthropicDecoder: (b'{"content":[', b'{}],"type":"message","stop_reason":"end_turn"}'),
+    ResponsesDecoder: (b'{"output":[', b'{}],"status":"completed"}'),
+    GeminiDecoder: (b'{"candidates":[{"content":{"parts":[', b'{}]},"finishReason":"STOP"}]}'),
+}
+
+
+@ANY
+@pytest.mark.parametrize("value", [b"{},", b"[],", b"1,", b'"",'])
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_large_answer_of_too_many_values(
+    make: type[AnswerDecoder], value: bytes, streamed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are counted before they are made into objects, which take far more memory than their text."""
+    monkeypatch.setattr(decoder_module, "MAX_ANSWER_BYTES", MAX_ANSWER_BYTES)
+    monkeypatch.setattr(decoder_module, "LARGE_BYTES", 500)
+    monkeypatch.setattr(decoder_module, "MAX_VALUES", {b"{[": 100, b",": 200})
+    before, after = FULL[make]
+    decoder, body = make(), before + value * 300 + after
+    first = [TEXTS[make]] * 10 if streamed else []
+    events, error = read(decoder, b"".join(first) + (b"data: %b\n\n" % body if streamed else body))
+    if not streamed:
+        with pytest.raises(EventTooLargeError, match="holds too many values"):
+            list(decoder.close())
+    else:
+        assert len(events) == 10  # what came before is given
+        assert type(error) is EventTooLargeError and "holds too many values" in str(error)
+
+
+@ANY
+def test_a_large_answer_of_few_values(make: type[AnswerDecoder], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder_module, "MAX_ANSWER_BYTES", MAX_ANSWER_BYTES)
+    monkeypatch.setattr(decoder_module, "LARGE_BYTES", 10)
+    decoder = make()
+    events, error = read(decoder, TEXTS[make] * 3 + ENDS[make])
+    assert (len(events), error, decoder.text) == (3, None, "aaa")

@@ -5,6 +5,7 @@ import doctest
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -328,6 +329,18 @@ def test_the_secret_is_masked_everywhere() -> None:
     found = error_of(fault_of_response(401, {}, body, NOW), model="p/m", secret="sk-1234")
     assert "sk-1234" not in str(found) + repr(found) + repr(found.details)
     assert "bad key [key]" in str(found)
+
+
+@pytest.mark.parametrize("key", ['ab"cd\\ef/gh+ij=1234', "plain-0123456789-abcdef", "a/b/c/d/e/f/0123456789"])
+def test_a_secret_is_masked_however_it_is_spelt(key: str) -> None:
+    escaped = json.dumps(key)[1:-1]
+    for spelling in (key, escaped, escaped.replace("/", "\\/"), quote(key, safe=""), quote(key)):
+        found = error_of(
+            fault_of_response(401, {}, f"bad {spelling}!".encode(), NOW), model="p/m", secret=key
+        )
+        assert "bad [key]!" in str(found), spelling
+    nested = error_of(fault_of_body({"error": {"message": {"key": key}}}), model="p/m", secret=key)
+    assert "[key]" in str(nested)
 
 
 @pytest.mark.parametrize("before", range(440, 505, 7))

@@ -54,7 +54,6 @@ def row(request: ModelRequest, *wants: tuple[str, Any]) -> Row:
 
 PNG, BY_URL = Image(data="aGk=", mime_type="image/png"), Image(url="https://h/a.png", mime_type="image/png")
 PDF, PDF_URL = Document(data="aGk=", name="a.pdf"), Document(url="https://h/a.pdf", name="a.pdf")
-WAV = Document(data="//8=", mime_type="audio/wav", name="a.wav")
 JSON_SCHEMA = {"type": "json_schema", "name": "n", "schema": SCHEMA}
 FEATURES: dict[str, Row] = {
     "system prompt": row(
@@ -304,16 +303,6 @@ FEATURES: dict[str, Row] = {
             ),
         ),
         ("contents", told({"fileData": {"mimeType": "application/pdf", "fileUri": "https://h/a.pdf"}})),
-    ),
-    "sound": row(
-        ask(WAV),
-        ("messages/0", said({"type": "input_audio", "input_audio": {"data": "//8=", "format": "wav"}})),
-        ("input/0/content", "a.wav: audio/wav, which cannot be shown here"),
-        (
-            "messages",
-            asked({"type": "text", "text": "a.wav: audio/wav, which cannot be shown here"}),
-        ),
-        ("contents", told({"inlineData": {"mimeType": "audio/wav", "data": "//8="}})),
     ),
 }
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from unspool.kernel.errors import BadRequestError
 from unspool.kernel.ports import CallOptions, ModelRequest, SystemBlock, ToolSpec
 from unspool.llm.origins import LeftOutWarning
 
@@ -56,3 +57,21 @@ def test_a_format_that_can_be_asked_for(name: str) -> None:
     body = sent(ModelRequest(messages=[GO], tools=tools, options=options), model)
     assert body.keys() == {"contents", "generationConfig", *keys}
     assert body["generationConfig"]["responseMimeType"]
+
+
+def test_openais_spellings_are_understood() -> None:
+    schema = {"type": "object"}
+    for shape, fields in (
+        ({"type": "json_object"}, {"responseMimeType": "application/json"}),
+        (
+            {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}},
+            {"responseMimeType": "application/json", "responseJsonSchema": schema},
+        ),
+    ):
+        body = sent(ModelRequest(messages=[], options=CallOptions(response_format=shape)))
+        assert body["generationConfig"] == fields
+
+
+def test_a_format_that_is_none() -> None:
+    with pytest.raises(BadRequestError, match="response_format: not known in gemini"):
+        sent(ModelRequest(messages=[], options=CallOptions(response_format={"type": "grammar"})))

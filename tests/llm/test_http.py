@@ -363,6 +363,50 @@ def test_a_header_that_cannot_be_sent(run: Run, server: Loopback) -> None:
     run(main)
 
 
+def test_a_secret_in_a_header_of_the_host_is_in_no_error(run: Run, server: Loopback) -> None:
+    body = b'{"error":{"message":"Bearer zq-header-secret-123456 is wrong"}}'
+    server.script(answer(401, body))
+    named = OpenAIChatModel(
+        "p/m", base_url=server.url, headers={"Authorization": "Bearer zq-header-secret-123456"}
+    )
+
+    async def main() -> None:
+        with pytest.raises(AuthError) as caught:
+            await generate(named, REQUEST)
+        assert "zq-header" not in f"{caught.value} {caught.value.details}"
+
+    run(main)
+
+
+LOST: dict[str, tuple[tuple[Step, ...], str]] = {
+    "the connection, after the end": ((SSE_HEAD, chunked(text("a")), chunked(STOP), hang_up), "a"),
+    "a chunk that cannot be read, after the end": (
+        (SSE_HEAD, chunked(text("a") + STOP), chunked(event("{")), chunked(b"")),
+        "",
+    ),
+    "an error, after the end": (
+        (SSE_HEAD, chunked(text("a") + STOP), chunked(event('{"x_groq":{"error":"cut"}}')), chunked(b"")),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_only_a_lost_connection_is_no_fault_after_the_end(run: Run, server: Loopback, name: str) -> None:
+    script, said = LOST[name]
+    server.script(*script)
+
+    async def main() -> None:
+        if said:
+            assert (await generate(model(server), REQUEST)).text == said
+            return
+        with pytest.raises(ModelError) as caught:
+            await generate(model(server), REQUEST)
+        assert not isinstance(caught.value, PartialStreamError) or caught.value.text == "a"
+
+    run(main)
+
+
 def test_headers_of_the_host_win_however_they_are_spelt(run: Run, server: Loopback) -> None:
     server.script(*GOOD)
     named = OpenAIChatModel("p/m", base_url=server.url, api_key=KEY, headers={"Authorization": "Basic x"})

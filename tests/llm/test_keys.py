@@ -17,8 +17,9 @@ from unspool.kernel.errors import (
 )
 from unspool.kernel.messages import user_message
 from unspool.kernel.ports import ModelRequest
+from unspool.kernel.redaction import redact
 from unspool.kernel.reply import generate
-from unspool.llm import OpenAIChatModel
+from unspool.llm import ModelWarning, OpenAIChatModel
 from unspool.llm.keys import ApiKey, Keys
 
 from .loopback import Loopback, answer  # noqa: TID251  # tests/llm/, which ruff takes for llm/
@@ -110,6 +111,13 @@ def giving(*keys: str | Exception) -> Callable[[], Awaitable[str]]:
     return give
 
 
+def test_where_none_is_free_the_delay_is_the_shortest() -> None:
+    keys, error = Keys(["a", "b"], "p/m", lambda: 0.0), limited(120.0)
+    keys.failed("a", limited(2.0))
+    keys.failed("b", error)
+    assert error.retry_after_s == 2.0
+
+
 def test_a_function_is_asked_for_each_request() -> None:
     keys = Keys(giving("a", " b ", ""), "p/m")
     assert anyio.run(keys.take) == "a"
@@ -198,7 +206,7 @@ def test_a_refused_key_gives_way_to_the_next(server: Loopback, status: int, code
 
     async def main() -> None:
         model = OpenAIChatModel("p/m", base_url=server.url, api_key=["key-1", "key-2", "key-3"])
-        with pytest.warns(UserWarning, match=rf"a key was refused \({kind}\), another is taken"):
+        with pytest.warns(ModelWarning, match=rf"key \d of 3 was refused \({kind}\), another is taken"):
             assert (await generate(model, REQUEST)).text == "ok"
         assert (await generate(model, REQUEST)).text == "ok"
 
@@ -206,6 +214,41 @@ def test_a_refused_key_gives_way_to_the_next(server: Loopback, status: int, code
         server.script(script)
     anyio.run(main)
     assert sent_keys(server) == ["key-1", "key-2", "key-3", "key-3"]
+
+
+def test_no_key_is_tried_twice_for_a_request_however_short_its_rest(server: Loopback) -> None:
+    refused = answer(401, b"{}", Retry_After="0")
+
+    async def main() -> None:
+        model = OpenAIChatModel("p/m", base_url=server.url, api_key=["key-1", "key-2"])
+        with pytest.warns(ModelWarning), pytest.raises(AuthError):
+            await generate(model, REQUEST)
+
+    for _ in range(2):
+        server.script(refused)
+    anyio.run(main)
+    assert sent_keys(server) == ["key-1", "key-2"]
+
+
+def test_a_refusal_inside_a_200_gives_way_too(server: Loopback) -> None:
+    async def main() -> None:
+        model = OpenAIChatModel("p/m", base_url=server.url, api_key=["key-1", "key-2"])
+        with pytest.warns(ModelWarning, match="quota"):
+            assert (await generate(model, REQUEST)).text == "ok"
+
+    server.script(answer(200, b'{"error":{"code":"insufficient_quota"}}'))
+    server.script(GOOD)
+    anyio.run(main)
+
+
+def test_only_the_last_tokens_of_a_function_stay_hidden() -> None:
+    """Each costs every text a search."""
+    tokens = [f"token-{number:03}-0123456789" for number in range(30)]
+    keys = Keys(giving(*tokens), "p/m")
+    for _ in tokens:
+        anyio.run(keys.take)
+    assert [redact(token) != token for token in tokens].count(True) == 8
+    assert redact(tokens[-1]) != tokens[-1]
 
 
 def test_where_all_keys_are_refused_the_last_error_is_raised_and_names_none(server: Loopback) -> None:

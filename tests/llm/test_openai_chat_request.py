@@ -79,7 +79,7 @@ MESSAGES: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
             user(
                 Document(data="YSwx", mime_type="text/csv; charset=utf-8", name="a.csv"),
                 Document(data="e30=", mime_type="application/json"),
-                Document(data="/w==", mime_type="text/plain", name="b.txt"),
+                Document(data="aGk=", mime_type="application/x-tex", name="b.tex"),
                 Document(data="", mime_type="text/plain"),
             ),
         ],
@@ -89,10 +89,7 @@ MESSAGES: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
                 "content": [
                     {"type": "text", "text": "a.csv:\n\na,1"},
                     {"type": "text", "text": "{}"},
-                    {
-                        "type": "file",
-                        "file": {"filename": "b.txt", "file_data": "data:text/plain;base64,/w=="},
-                    },
+                    {"type": "text", "text": "b.tex:\n\nhi"},
                 ],
             }
         ],
@@ -122,6 +119,8 @@ MESSAGES: dict[str, tuple[list[Message], list[dict[str, Any]]]] = {
                     Text("so"),
                     Opaque(provider="openai-chat", data={"type": "annotations", "annotations": [{"a": 1}]}),
                     Opaque(provider="openai-chat", data={"type": "content", "content": [{"type": "new"}]}),
+                    Opaque(provider="openai-chat", data={"type": "executed_tools", "executed_tools": [1]}),
+                    Opaque(provider="openai-chat", data={"type": "context", "context": {"intent": "b"}}),
                 ),
             )
         ],

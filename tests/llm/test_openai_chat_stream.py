@@ -649,6 +649,69 @@ ROWS: dict[str, tuple[list[Any], str]] = {
         1 text 'a'
         ! RateLimitError provider: Rate limited (model='p/m', status=429, code='429')""",
     ),
+    "an error in the choice, without a reason": (
+        [delta(content="a"), {"choices": [{"error": {"code": 429, "message": "slow"}}]}, DONE],
+        """
+        1 text 'a'
+        ! RateLimitError provider: slow (model='p/m', status=429, code='429')""",
+    ),
+    "an error in the choice beside its last text": (
+        [delta(content="a"), {"choices": [{"delta": {"content": "b"}, "error": "gone"}]}, DONE],
+        """
+        1 text 'a'
+        ! PartialStreamError provider: gone (model='p/m')""",
+    ),
+    "a code that says success is no error": (
+        [
+            delta(content="a"),
+            *[
+                {"code": code, "message": "success", "choices": []}
+                for code in (200, "200", 201, "OK", "success", 0, "0")
+            ],
+            {"status_code": 200, "message": "done"},
+            stop(),
+            DONE,
+        ],
+        """
+        1 text 'a'
+        stop""",
+    ),
+    "a code that says success beside one that does not": (
+        [{"code": 200, "status_code": 503, "message": "down"}],
+        """
+        ! OverloadedError provider: down (model='p/m', status=503, code='200')""",
+    ),
+    "tools that the server ran": (
+        [
+            delta(executed_tools=[{"index": 0, "type": "search", "arguments": "{}"}, {"type": "x"}]),
+            delta(content="a"),
+            delta(executed_tools=[{"index": 0, "arguments": "{}", "output": "1"}, {"index": 1, "type": "y"}]),
+            stop(),
+            DONE,
+        ],
+        """
+        1 text 'a'
+        2 kept {"type": "executed_tools", "executed_tools": [{"index": 0, "type": "search", "arguments": "{}", "output": "1"}, {"type": "x"}, {"index": 1, "type": "y"}]}
+        stop""",
+    ),
+    "what the server looked up": (
+        [delta(role="assistant", context={"citations": [1], "intent": None}), delta(content="a"), stop()],
+        """
+        1 text 'a'
+        2 kept {"type": "context", "context": {"citations": [1]}}
+        stop""",
+    ),
+    "probabilities of tokens": (
+        [
+            {"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [1], "refusal": None}}]},
+            {"choices": [{"delta": {"content": "b"}, "logprobs": {"content": [1, 2]}}]},
+            {"choices": [{"delta": {}, "logprobs": None, "finish_reason": "stop"}]},
+        ],
+        """
+        1 text 'a'
+        1 text 'b'
+        stop logprobs={'content': [1, 1, 2], 'refusal': None}""",
+    ),
     "an error in the choice and nothing else": (
         [{"choices": [{"delta": {}, "error": "gone"}]}, DONE],
         """
@@ -722,6 +785,28 @@ BODIES: dict[str, tuple[bytes, str]] = {
         2 complete
         tool_use 3+0>1""",
     ),
+    "what servers ran and looked up, and how likely it is": (
+        json.dumps(
+            {
+                "choices": [
+                    {
+                        "message": {
+                            "content": "a",
+                            "executed_tools": [{"index": 0, "type": "search"}],
+                            "context": {"intent": "b"},
+                        },
+                        "logprobs": {"content": [1]},
+                        "finish_reason": "stop",
+                    }
+                ]
+            }
+        ).encode(),
+        """
+        1 text 'a'
+        2 kept {"type": "executed_tools", "executed_tools": [{"index": 0, "type": "search"}]}
+        3 kept {"type": "context", "context": {"intent": "b"}}
+        stop logprobs={'content': [1]}""",
+    ),
     "an error with status 200": (
         b' {"error": {"message": "no", "code": "context_length_exceeded"}}',
         "! ContextOverflowError provider: no (model='p/m', code='context_length_exceeded')",
@@ -749,7 +834,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "a JSON array": (b"[1]", "! ModelError provider: the answer is not a chat completion (model='p/m')"),
     "HTML": (
         b"<!doctype html><p>Sign in",
-        "! ModelError provider: the answer is HTML, not a chat completion (model='p/m')",
+        "! ModelError provider: the answer is HTML, not a chat completion: is the base URL right? (model='p/m')",
     ),
     "nothing": (b"", "! PartialStreamError provider: the stream ended early (model='p/m')"),
     "an error event without data": (

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from unspool.kernel.ports import CallOptions, ModelRequest
+from unspool.kernel.ports import LEVELS, CallOptions, ModelRequest, ThinkingLevel
 from unspool.llm import PRESETS, ChatDialect, openai_chat_thinking
 from unspool.llm.openai_chat_request import encode_request
 from unspool.llm.openai_responses_request import ResponsesDialect
 from unspool.llm.openai_responses_request import encode_request as encode_response
 
-LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 Row = tuple[Any, Any, Any, Any, Any, Any, Any]
 """What is sent for each level, None for nothing."""
 
@@ -53,7 +52,9 @@ OPENAI: dict[str, Row] = {
 }
 
 
-def sent(provider: str, model: str, thinking: str, budget: int | None = None) -> dict[str, Any]:
+def sent(
+    provider: str, model: str, thinking: ThinkingLevel | None, budget: int | None = None
+) -> dict[str, Any]:
     """What a request says of thinking."""
     dialect = PRESETS[provider].dialect
     request = ModelRequest(messages=[], options=CallOptions(thinking=thinking, thinking_budget=budget))
@@ -161,18 +162,20 @@ def test_budgets(provider: str) -> None:
     "budget, effort", [(1, "low"), (2048, "low"), (2049, "medium"), (16_384, "high"), (99_999, "xhigh")]
 )
 def test_a_budget_alone_is_a_level_where_a_server_counts_no_tokens(budget: int, effort: str) -> None:
-    assert sent("openai", "gpt-5.2", "", budget) == {"reasoning_effort": effort}
-    assert sent("openrouter", "m", "", budget) == {"reasoning": {"max_tokens": budget}}
+    assert sent("openai", "gpt-5.2", None, budget) == {"reasoning_effort": effort}
+    assert sent("openrouter", "m", None, budget) == {"reasoning": {"max_tokens": budget}}
 
 
-def test_a_word_that_is_no_level_is_sent_as_it_is() -> None:
-    assert sent("openai-compat", "m", "adaptive") == {"reasoning_effort": "adaptive"}
+def test_a_word_that_is_no_level_is_refused() -> None:
+    for word in ("hgih", "", "adaptive"):
+        with pytest.raises(ValueError, match="no such thinking level"):
+            CallOptions(thinking=word)  # type: ignore[arg-type]  # what is tested
 
 
 def test_nothing_is_sent_where_nothing_is_asked_for() -> None:
     for provider, preset in PRESETS.items():
         if isinstance(preset.dialect, ChatDialect):
-            assert sent(provider, "m", "") == {}
+            assert sent(provider, "m", None) == {}
 
 
 def test_doctests() -> None:

@@ -119,10 +119,6 @@ MESSAGES: dict[str, tuple[list[Message], list[Row]]] = {
             output("c1", "{}"),
         ],
     ),
-    "sound, which servers refuse": (
-        [user(Document(data="aGk=", mime_type="audio/wav", name="a.wav"))],
-        [{"role": "user", "content": "a.wav: audio/wav, which cannot be shown here"}],
-    ),
     "names of calls that the format does not allow": (
         [assistant_message("", make_call("c1", "functions.read file"), make_call("c2", ""))],
         [wire_call("c1", "functions_read_file", "{}"), wire_call("c2", "unknown", "{}")],
@@ -491,8 +487,8 @@ REASONS: dict[str, tuple[bool, bool]] = {  # whether it is asked for its reasoni
 
 @pytest.mark.parametrize("model", REASONS)
 def test_only_a_model_that_reasons_is_asked_for_its_reasoning(model: str) -> None:
-    for thinking, asked in zip((None, "low"), REASONS[model], strict=True):
-        request = ModelRequest(messages=[], options=CallOptions(thinking=thinking))
+    for options, asked in zip((CallOptions(), CallOptions(thinking="low")), REASONS[model], strict=True):
+        request = ModelRequest(messages=[], options=options)
         assert ("include" in sent(request, name=f"p/{model}")) == asked
 
 

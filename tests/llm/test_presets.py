@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import anyio
 import pytest
@@ -16,6 +17,7 @@ from unspool.llm import (
     GeminiModel,
     OpenAIChatModel,
     OpenAIResponsesModel,
+    Preset,
     model,
 )
 from unspool.llm.anthropic_dialect import AnthropicDialect
@@ -247,7 +249,7 @@ def test_presets_of_each_format() -> None:
 def test_an_unknown_provider_gives_the_list(name: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         model(name)
-    assert caught.value.details["providers"] == list(PRESETS)
+    assert caught.value.details["providers"] == ", ".join(PRESETS)
 
 
 def test_the_key_is_in_no_repr() -> None:
@@ -262,3 +264,43 @@ def test_importing_loads_no_http_client() -> None:
     )
     found = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("opnai/m", "openai"),
+        ("Anthropic/m", "anthropic"),
+        ("openai_responses/m", "openai-responses"),
+        ("google/gemini-3", "gemini"),
+        ("openai:gpt-5", "openai"),
+        ("anthropic", "anthropic"),
+    ],
+)
+def test_what_was_probably_meant(name: str, meant: str) -> None:
+    with pytest.raises(BadRequestError, match=rf"did you mean {meant}/…\?"):
+        model(name)
+
+
+def test_a_dialect_says_otherwise_how_a_server_speaks() -> None:
+    made = model("openai/m", base_url="http://h", dialect=AnthropicDialect(auth="bearer"))
+    assert type(made) is AnthropicModel and made._url() == "http://h/v1/messages"
+    assert made._auth("k") == {"authorization": "Bearer k"}
+    with pytest.raises(TypeError, match="a dialect is one of ChatDialect"):
+        model("openai/m", base_url="http://h", dialect="chat")  # type: ignore[arg-type]  # what is tested
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"dialect": "chat"}, "a dialect says which format"), ({"key_variables": "KEY"}, "a tuple of names")],
+)
+def test_a_preset_that_is_none(changes: dict[str, Any], said: str) -> None:
+    fields: dict[str, Any] = {"base_url": "http://h", "key_variables": (), "url_variable": "URL"}
+    with pytest.raises(TypeError, match=said):
+        Preset(**{**fields, **changes})
+
+
+def test_a_preset_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRESETS, "corp", Preset("http://llm.corp/v1", ("CORP_KEY",), "CORP_URL"))
+    monkeypatch.setenv("CORP_KEY", "k")
+    assert model("corp/m")._url() == "http://llm.corp/v1/chat/completions"

@@ -323,6 +323,25 @@ def test_a_file_in_a_reply_is_sent_to_gemini_alone(block: Content, target: Forma
     assert "aGk=" in str(GEMINI.sent(ModelRequest(messages=messages)))
 
 
+@pytest.mark.parametrize("target", [ANTHROPIC, GEMINI], ids=lambda each: each.name)
+@pytest.mark.parametrize("said", ["select 1", '{"a": 1}', '"\\'])
+@pytest.mark.parametrize("source", [CHAT, RESPONSES], ids=lambda each: each.name)
+def test_the_input_of_a_free_form_call_becomes_an_argument(source: Format, target: Format, said: str) -> None:
+    if source is CHAT:
+        custom = {"index": 0, "id": "c1", "type": "custom", "custom": {"name": "sql", "input": said}}
+        answer = source.answer("", None, tool_calls=[custom])
+    else:
+        item = {"type": "custom_tool_call", "id": "ct", "call_id": "c1", "name": "sql", "input": said}
+        answer = source.answer("", None, item)
+    reply = source.read(answer)
+    (call,) = reply.tool_calls
+    messages = sent(target, [GO, reply, tool_message(call, "one")])
+    part = messages[1].get("content", messages[1].get("parts"))[0]
+    call_part = part.get("functionCall") or part
+    assert call_part["name"] == "sql"
+    assert (call_part.get("input") or call_part.get("args")) == {"input": said}
+
+
 DAMAGED: list[Any] = [
     *(None, 7, "text", [], ["x"], {}, {"type": 7}, {"type": ["x"]}, {"type": "novelty"}),
     *(

@@ -455,8 +455,11 @@ def test_budget_is_that_of_a_run(play: Player, limits: Limits) -> None:
     assert second.end.reason == "stop"
 
 
-def test_model_without_a_price_costs_nothing(play: Player) -> None:
-    run = play(Say(["one"], usage=Usage(input_tokens=99)), limits=Limits(cost=0.01))
+def test_model_without_a_price_costs_nothing_and_it_is_said_once(play: Player) -> None:
+    turn = Say([call("c1", "echo")], usage=Usage(input_tokens=99))
+    run = play(turn, Say(["one"], usage=Usage(input_tokens=99)), tools=[echo()], limits=Limits(cost=0.01))
+    said = [line for line in run.brief if line.startswith("error warning no_price")]
+    assert len(said) == 1 and "do not count towards limits.cost" in said[0]
     assert run.end.reason == "stop"
 
 
