@@ -7,8 +7,6 @@ if __name__ != "unspool.cli":
     raise ImportError("cli/ is not a top-level package: import unspool.cli")
 
 import sys
-import warnings
-from typing import TextIO
 
 from .signals import INTERRUPTED, leave, quit_on_signals
 
@@ -23,22 +21,9 @@ def main() -> None:
             raise
         sys.stderr.write(f"unspool: {error.name} is missing: pip install 'unspool[cli]'\n")
         raise SystemExit(2) from None
-    warnings.showwarning = _tell
     try:
         app(prog_name="unspool")
     except SystemExit as error:
         if error.code == INTERRUPTED:
             leave(INTERRUPTED)
         raise
-
-
-def _tell(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """A warning in one line, without the place in the code that it comes from."""
-    sys.stderr.write(f"unspool: {message}\n")

@@ -23,7 +23,7 @@ from .ls import ls as list_sessions
 from .output import complain, console, raw_stdout
 from .places import Place, StoredSession, find, find_stored, has_session, open_store
 from .replay import replay as replay_session
-from .reporting import status_of
+from .reporting import status_of, tell_warnings
 from .resume import Wish, by_person
 from .resume import resume as resume_session
 from .run import DEFAULT_SYSTEM, Job, perform
@@ -115,6 +115,7 @@ def _app(
     ] = False,
 ) -> None:
     """Run agents, and keep everything that happens as one stream of events."""
+    tell_warnings()
 
 
 # --- running -----------------------------------------------------------------------------------
@@ -365,6 +366,8 @@ def replay(
     json: JsonOption = False,
 ) -> None:
     """Run a session again and say where it first comes out otherwise."""
+    if base_url and not model:
+        _refuse("replay: --base-url is for another model: give it with -m")
     with _refusing():
         tools = file_tools(Root(root)) if live_tools else None
         asked = make_model(ModelChoice(name=model, base_url=base_url), None) if model else None

@@ -27,7 +27,7 @@ from .places import LogFile, Place, open_store
 from .reporting import heeded
 from .run import open_log
 
-_URL: Final = "base_url"  # in a session's metadata: the server that it began with
+_URL: Final = "unspool.base_url"  # in a session's metadata: the server that was named
 
 
 class ModelChoice(NamedTuple):
@@ -72,11 +72,11 @@ def _begun(log: SessionHandle, title: str, ending: str) -> Begun:
 
 
 def at_server(begun: Begun, choice: ModelChoice) -> Begun:
-    """The session with the server noted at which it is asked from now on, where that is another than before."""
+    """The session with the server noted at which it is asked from now on, where that has changed."""
     noted = dict(begun.state.metadata)
     if choice.base_url:
         noted[_URL] = _without_secrets(choice.base_url)
-    elif choice.name and not choice.preset and choice.name != begun.settings.model:
+    else:
         noted.pop(_URL, None)
     if noted == begun.state.metadata:
         return begun
@@ -114,21 +114,25 @@ def _price() -> llm.Price | None:
 
 
 def make_model(choice: ModelChoice, session: Begun | None) -> ChatModel:
-    """The model that was asked for, else that of the session, at the server that it was at; else that of the
-    environment.
+    """The model that was asked for, else that of the session, else that of the environment.
+
+    A server that was named on the command line is not gone back to by itself: a key of the environment would go
+    wherever the log of a session says.
 
     Raises:
-        AgentError: there is none, or it cannot be made.
+        AgentError: there is none, it cannot be made, or it is to be said again where it is.
     """
     recorded = session.settings.model if session else ""
-    name = choice.name if choice.name and not choice.preset else recorded or choice.name
+    asked = choice.name if choice.name and not choice.preset else ""
+    name = asked or recorded or choice.name
     if not name:
         raise BadRequestError("no model: give -m provider/model or set UNSPOOL_MODEL")
-    url = choice.base_url
-    if not url and session and name == recorded:
-        url = str(session.state.metadata.get(_URL, ""))
+    if session and not asked and not choice.base_url and (url := session.state.metadata.get(_URL)):
+        raise BadRequestError(
+            f"the session was at another server: give --base-url {url} to go on there, or -m {name} to leave it"
+        )
     try:
-        return llm.model(name, base_url=url or None, price=_price())
+        return llm.model(name, base_url=choice.base_url or None, price=_price())
     except AgentError as error:
         if name != recorded or choice.name == name:
             raise

@@ -41,8 +41,12 @@ def _nowhere() -> TextIO:
 
 def stop_output() -> None:
     """Let what is still buffered go nowhere: the reader has left, or there is no room."""
+    _to_nowhere(sys.stdout)
+
+
+def _to_nowhere(stream: TextIO) -> None:
     try:
-        fd = sys.stdout.fileno()
+        fd = stream.fileno()
     except (AttributeError, OSError, ValueError):
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -53,7 +57,9 @@ def stop_output() -> None:
 def complain(text: str) -> None:
     """One line on stderr."""
     line = " ".join(printable(text).splitlines())
+    if sys.stderr is None:  # closed: print would take stdout
+        return
     try:
         print(f"unspool: {line}", file=sys.stderr)
     except (OSError, UnicodeError):
-        return  # nobody can be told
+        _to_nowhere(sys.stderr)  # nobody can be told; what is buffered would fail once more at the end

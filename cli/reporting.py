@@ -50,6 +50,17 @@ def is_damage(error: LogError) -> bool:
     return kind not in _NOT_DAMAGE
 
 
+def tell_warnings() -> None:
+    """Warnings go to stderr, each in one line, without the place in the code that they come from. Those about models
+    are told, whatever the interpreter was told to do with warnings: a run goes on after them."""
+
+    def tell(message: Warning | str, *where: object, **more: object) -> None:
+        complain(str(message))
+
+    warnings.showwarning = tell
+    warnings.simplefilter("always", ModelWarning)
+
+
 @contextmanager
 def heeded() -> Iterator[list[str]]:
     """Warnings are told, each in one line, when this ends well; gives those about logs."""

@@ -270,17 +270,15 @@ class _Attempt:
                 message_id=self._id if self.reply is not None else "",
             )
         )
-        if run.limits.cost is not None and end and end.usage.total_tokens and end.usage.cost is None:
+        if run.limits.cost is not None and end and end.usage.cost is None:
             self._warn_unpriced()
 
     def _warn_unpriced(self) -> None:
-        """Say once that a budget in money does not count what nobody knows the price of."""
-        run = self._run
-        if not run.unpriced:
-            run.unpriced = True
-            text = (
-                f"no price is known for {run.config.model.name}: its calls do not count towards limits.cost"
-            )
+        """Say once of each model that a budget in money does not count what nobody knows the price of."""
+        run, name = self._run, self._run.config.model.name
+        if name not in run.unpriced:
+            run.unpriced.add(name)
+            text = f"no price is known for {name}: its calls do not count towards limits.cost"
             run.warn("no_price", text, cost_limit=run.limits.cost)
 
 

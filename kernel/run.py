@@ -111,7 +111,7 @@ class Run:
         self.shown: Waker | None = None  # set when the consumer has seen everything
         self.unseen = 0  # characters of the unfinished answer that an abort dropped
         self.fresh_turn = False
-        self.unpriced = False  # it was said that the budget does not count a call
+        self.unpriced: set[str] = set()  # models of which it was said that the budget does not count them
         self.error: BaseException | None = None
         self.thread = get_ident()
         self.wake = backend.waker()

@@ -33,6 +33,7 @@ from .schemas import Schema, one_object, plain_schema
 
 _MARKS: Final = 4
 _LONG: Final = "1h"  # the longer of the two times that there are
+_USUAL_TEMPERATURE: Final = 1.0  # of which nobody needs to hear that it is not sent
 _UNIONS: Final = frozenset({"anyOf", "oneOf", "allOf", "$ref"})
 _INTERLEAVED: Final = "interleaved-thinking-2025-05-14"
 _BINDING: Final = "thinking-binding-controls-2026-08-01"
@@ -208,23 +209,25 @@ def _options(options: CallOptions, planned: Plan) -> Fields:
         fields["thinking"] = planned.thinking
     if planned.effort is not None:
         output["effort"] = planned.effort
-    if planned.temperature is None and options.temperature is not None:
+    if planned.temperature is None and options.temperature not in (None, _USUAL_TEMPERATURE):
         what = "a temperature is not sent: this model takes none, or none while it thinks"
         warnings.warn(what, LeftOutWarning, stacklevel=2)
     if planned.temperature is not None:
         fields["temperature"] = planned.temperature
     if stop := [text for text in options.stop if text.strip()]:
         fields["stop_sequences"] = stop
-    if options.response_format is not None:
-        output["format"] = _response_format(options.response_format)
+    if options.response_format is not None and (form := _response_format(options.response_format)):
+        output["format"] = form
     if output:
         fields["output_config"] = output
     return fields
 
 
 def _response_format(form: dict[str, Any]) -> Fields:
-    """The wire's output format, which is a schema and nothing else."""
+    """The wire's output format, which is a schema and nothing else; empty for text."""
     match neutral_format(form):
+        case {"type": "text"}:
+            return {}
         case {"type": "json"}:
             raise BadRequestError("provider: the format has no JSON without a schema, give one")
         case {"schema": schema}:

@@ -28,8 +28,8 @@ from .sse import EventTooLargeError, SseDecoder, SseEvent
 T = TypeVar("T")
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # of a body: more is a runaway
 MAX_BLOCKS: Final = 10_000  # of a reply: likewise
-LARGE_BYTES: Final = 1024 * 1024  # of a document or an event: what is in it is counted before it is decoded
-MAX_VALUES: Final = {b"{[": 1_000_000, b",": 4_000_000}  # of a large one, by the signs that they come with
+LARGE_BYTES: Final = 64 * 1024  # of a document or an event: what is in it is counted before it is decoded
+MAX_VALUES: Final = {b"{[": 1_000_000, b",": 4_000_000}  # of all large ones, by the signs that they come with
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the last: nested too deep
 
 
@@ -51,6 +51,7 @@ class AnswerDecoder(ABC):
         self._body: bytearray | None = None  # of an answer that is one JSON document
         self._room = MAX_ANSWER_BYTES  # what the answer may still take
         self._small_room = MAX_ANSWER_BYTES - LARGE_BYTES  # with less, an event may be a large one
+        self._values = dict(MAX_VALUES)  # which large events may still hold
         self._sniffed = False
         self._pieces: list[str] = []  # the text, as it came
 
@@ -82,10 +83,10 @@ class AnswerDecoder(ABC):
             self._body += data
             return iter(())
         events = self._sse.feed(data)
+        if len(events) == 1 and len(events[0].data) <= LARGE_BYTES:  # most servers send one at a time
+            return iter(self._event(events[0]))
         if self._room < self._small_room:
             return chain.from_iterable(map(self._counted_event, events))
-        if len(events) == 1:  # most servers send one at a time
-            return iter(self._event(events[0]))
         return chain.from_iterable(map(self._event, events))
 
     def _last_of(self, data: bytes) -> Iterator[StreamEvent]:
@@ -103,7 +104,7 @@ class AnswerDecoder(ABC):
             PartialStreamError: the answer was cut; ``text`` is what had come.
         """
         if self._body is not None:
-            count_values(self._body)
+            self._count_values(self._body)
             yield from self._document(bytes(self._body))
         elif not self.done:
             for event in self._sse.close():
@@ -163,7 +164,7 @@ class AnswerDecoder(ABC):
     # --------------------------------------------------------------------------------------------
 
     def _sniff(self, data: bytes) -> None:
-        start = data.lstrip()[:1]
+        start = data.lstrip(b" \t\r\n")[:1]  # of JSON: other white space is none
         self._sniffed = bool(start)
         if start in (b"{", b"["):
             self._body = bytearray()
@@ -185,8 +186,21 @@ class AnswerDecoder(ABC):
 
     def _counted_event(self, event: SseEvent) -> Iterable[StreamEvent]:
         if not self.done:
-            count_values(event.data)
+            self._count_values(event.data)
         return self._event(event)
+
+    def _count_values(self, data: bytes | bytearray) -> None:
+        """Refuse an answer in which so many values are that they would take far more memory than their text.
+
+        Raises:
+            EventTooLargeError: its large parts hold more objects and arrays, or more values, than any sensible answer.
+        """
+        if len(data) <= LARGE_BYTES:
+            return
+        for signs, limit in MAX_VALUES.items():
+            self._values[signs] -= sum(data.count(sign) for sign in signs)
+            if self._values[signs] < 0:
+                raise EventTooLargeError("provider: the answer holds too many values", max_values=limit)
 
     def _last_event(self, event: SseEvent) -> Iterator[StreamEvent]:
         """An event the body's end left open: cut data ends a finished answer without harm."""
@@ -195,19 +209,6 @@ class AnswerDecoder(ABC):
         except PartialStreamError:
             if not self.finished:
                 raise self._partial("the stream ended early") from None
-
-
-def count_values(data: bytes | bytearray) -> None:
-    """Refuse JSON in which so many values are that they would take far more memory than their text.
-
-    Raises:
-        EventTooLargeError: it is large, and holds more objects and arrays, or more values, than any sensible answer.
-    """
-    if len(data) <= LARGE_BYTES:
-        return
-    for signs, limit in MAX_VALUES.items():
-        if sum(data.count(sign) for sign in signs) > limit:
-            raise EventTooLargeError("provider: the answer holds too many values", max_values=limit)
 
 
 def check_blocks(count: int) -> None:

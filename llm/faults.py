@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from unspool.kernel.errors import ModelError, ModelTimeoutError, NetworkError
-from unspool.kernel.json_edge import clean_text, encode_text
+from unspool.kernel.json_edge import clean_text, encodable, encode_text
 
 from .fault_classes import error_class
 from .retry_after import body_delay, header_delay, limit_delay, text_delay
@@ -25,6 +25,7 @@ from .retry_after import body_delay, header_delay, limit_delay, text_delay
 _MESSAGE_CHARS = 500  # of a provider's message; some quote the whole request
 _LONG_CHARS = 8  # of a secret: it comes up by itself only
 _READ_CHARS = 64 * 1024  # of which it is looked for what is wrong
+_PERCENT = re.compile("%..")
 _TITLE = re.compile(r"<title>\s*(.*?)\s*</title>", re.IGNORECASE | re.DOTALL)
 
 
@@ -128,10 +129,11 @@ def hide(text: str, secret: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _spellings(secret: str) -> tuple[str, ...]:
-    escaped = encode_text(secret)[1:-1]
-    return tuple(
-        dict.fromkeys((secret, escaped, escaped.replace("/", "\\/"), quote(secret, safe=""), quote(secret)))
-    )
+    clean = encodable(secret)
+    escaped = encode_text(clean)[1:-1]
+    quoted = (quote(clean, safe=""), quote(clean))
+    lower = [_PERCENT.sub(lambda found: found.group().lower(), each) for each in quoted]
+    return tuple(dict.fromkeys((secret, clean, escaped, escaped.replace("/", "\\/"), *quoted, *lower)))
 
 
 def _delayed(fault: Fault, headers: Mapping[str, str], now: float) -> Fault:

@@ -9,7 +9,7 @@ Read with: ``gemini_request.py`` (the caller), ``gemini_schema.py``.
 """
 
 import warnings
-from typing import Any
+from typing import Any, Final
 
 from unspool.kernel.json_edge import encode_text
 
@@ -18,6 +18,11 @@ from .gemini_wire import FORMAT
 from .origins import LeftOutWarning
 from .response_formats import neutral_format, unknown_format
 from .schemas import plain_schema
+
+_WIRE: Final = frozenset(  # either spelling is understood
+    {"responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities"}
+    | {"response_mime_type", "response_schema", "response_json_schema", "response_modalities"}
+)
 
 
 def response_format(neutral: dict[str, Any], *, json_schema: bool) -> dict[str, Any]:
@@ -35,7 +40,9 @@ def response_format(neutral: dict[str, Any], *, json_schema: bool) -> dict[str, 
             key = "responseJsonSchema" if json_schema else "responseSchema"
             sent = plain_schema(schema) if json_schema else gemini_schema(schema)
             return {"responseMimeType": "application/json", key: sent}
-        case {"responseMimeType": _} | {"responseModalities": _}:
+        case {"type": "text"}:
+            return {}
+        case _ if not _WIRE.isdisjoint(neutral):
             return neutral
         case _:
             raise unknown_format(neutral, FORMAT)
@@ -43,7 +50,8 @@ def response_format(neutral: dict[str, Any], *, json_schema: bool) -> dict[str, 
 
 def excludes_tools(neutral: dict[str, Any] | None, generation: float) -> bool:
     """Whether a model takes this format only without tools; one whose generation is not known takes both."""
-    return 0 < generation < 3 and neutral is not None and neutral_format(neutral) is not None
+    asked = None if neutral is None else neutral_format(neutral)
+    return 0 < generation < 3 and asked is not None and asked["type"] != "text"
 
 
 def format_in_words(neutral: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import ClassVar, Final, TypedDict
 from urllib.parse import urlsplit
 
@@ -24,7 +24,9 @@ from .keys import ApiKey, Keys
 from .origins import ModelWarning
 from .prices import Price, price_of
 
-_SECRET: Final = re.compile(r"auth|key|token|secret|cookie")  # headers by such names
+# Headers by such names, and what in them may be a secret: a scheme and a token, values of cookies.
+_SECRET: Final = re.compile(r"(?:^|[-_])(?:authorization|auth|key|apikey|token|secret|cookie)(?:$|[-_])")
+_PARTS: Final = re.compile(r"[^\s;,=]+=*")
 
 
 class ModelOptions(TypedDict, total=False):
@@ -72,8 +74,11 @@ class HttpModel(ABC):
             raise ValueError("model: its name is recorded and holds no secrets, give the key as api_key")
         self._headers = {key.lower(): value for key, value in (headers or {}).items()}
         for header, value in self._headers.items():
+            if not isinstance(value, str):
+                raise TypeError(f"model: the header {header} is a {type(value).__name__}, not a text")
             if _SECRET.search(header):
-                hide_secret(value.rpartition(" ")[2])  # without Bearer, or whatever scheme
+                for part in _PARTS.findall(value):
+                    hide_secret(part)
         self._supports_tools = supports_tools
         self._streaming = streaming
         self._price = price
@@ -139,12 +144,13 @@ class HttpModel(ABC):
                         except PartialStreamError:
                             if not decoder.finished:
                                 raise
-                            break  # what was lost after its end is nothing
+                            break
                         for event in decoder.feed(chunk):
                             begun = True
                             yield event
                     if decoder.done:
-                        await drain(chunks)
+                        with suppress(PartialStreamError):  # what is lost after its end is nothing
+                            await drain(chunks)
                 for event in decoder.close():
                     begun = True
                     yield self._with_cost(event, request) if type(event) is StreamEnd else event

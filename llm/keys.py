@@ -104,9 +104,12 @@ class Keys:
     def _kept(self, token: str) -> str:
         """A token of the host's function, hidden as long as it is one of the last."""
         with self._lock:
-            if token and token not in self._tokens:
+            if token in self._tokens:
+                self._tokens.remove(token)
+            elif token:
                 hide_secret(token)
-                self._tokens.append(token)
+            if token:
+                self._tokens.append(token)  # the newest last
                 if len(self._tokens) > _TOKENS:
                     forget_secret(self._tokens.pop(0))
         return token

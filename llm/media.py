@@ -12,6 +12,7 @@ import warnings
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from unspool.kernel.json_edge import encodable
 from unspool.kernel.messages import Document, Image
 
 from .origins import LeftOutWarning
@@ -19,7 +20,16 @@ from .origins import LeftOutWarning
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # of all but Gemini
 PDF: Final = "application/pdf"
 _DATA_URL: Final = re.compile(r"data:([^;,]*)((?:;[^;,]*)*),", re.IGNORECASE)
-_OTHER_NAMES: Final = {"image/jpg": "image/jpeg"}  # which is refused
+_OTHER_NAMES: Final = {  # which are refused
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "image/x-png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "png": "image/png",
+    "gif": "image/gif",
+    "webp": "image/webp",
+}
 
 
 class Source(NamedTuple):
@@ -41,9 +51,11 @@ def source_of(block: Image | Document) -> Source | None:
         return Source(kind, block.data)
     if found := _DATA_URL.match(url):
         data, kind = url[found.end() :], media_type(found.group(1)) or kind
-        if found.group(2).lower().endswith(";base64"):
+        if found.group(2).rpartition(";")[2].strip().lower() == "base64":
             return Source(kind, data)
-        return Source(kind or "text/plain", base64.b64encode(unquote_to_bytes(data)).decode())
+        return Source(kind or "text/plain", base64.b64encode(unquote_to_bytes(encodable(data))).decode())
+    if type(block) is Image and not kind.startswith("image/"):  # some stores know no kinds
+        kind = ""
     return Source(kind, url=url) if url else None
 
 

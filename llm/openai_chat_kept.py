@@ -75,7 +75,7 @@ class KeptFields:
             for tool in delta.executed_tools:
                 self._add_tool(tool)
         if isinstance(delta.context, dict):
-            self._context = _replaced(self._context, delta.context)
+            _update(self._context, delta.context)
 
     def add_part(self, part: dict[str, Any]) -> None:
         """Take in a part of the content that is neither text nor thinking."""
@@ -111,7 +111,10 @@ class KeptFields:
     def _add_tool(self, tool: Any) -> None:
         index = tool.get("index") if isinstance(tool, dict) else None
         key = index if type(index) is int else f"{len(self._tools)} tools before"
-        self._tools[key] = _replaced(known, tool) if (known := self._tools.get(key)) else tool
+        if known := self._tools.get(key):
+            _update(known, tool)
+        else:
+            self._tools[key] = tool
 
 
 def _opaque(fields: dict[str, Any]) -> Iterator[tuple[str, Opaque]]:
@@ -160,9 +163,9 @@ class _Growing:
         return {**self.fields, **{key: "".join(pieces) for key, pieces in self._texts.items()}}
 
 
-def _replaced(first: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
-    """``first`` with what ``then`` says."""
-    return {**first, **{key: value for key, value in then.items() if value is not None}}
+def _update(first: dict[str, Any], then: dict[str, Any]) -> None:
+    """Put what ``then`` says into ``first``, in place: there may be many pieces."""
+    first.update((key, value) for key, value in then.items() if value is not None)
 
 
 def _spoken(pieces: list[dict[str, Any]]) -> dict[str, Any]:

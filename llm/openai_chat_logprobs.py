@@ -15,7 +15,9 @@ class Logprobs:
         self.value: Any = None
 
     def add(self, said: Any) -> None:
-        """Lists go on; of anything else the last value holds."""
+        """Lists go on; of anything else the last value holds. Some servers send empty ones that none asked for."""
+        if isinstance(said, dict) and not any(said.values()):
+            return
         if isinstance(said, dict) and isinstance(self.value, dict):
             for key, value in said.items():
                 if isinstance(value, list) and isinstance(known := self.value.get(key), list):

@@ -101,7 +101,7 @@ def parts_of(data: JsonItem, key: str) -> list[JsonItem]:
 
 def slot_of(part: JsonItem) -> str:
     """Of which of a message's texts a part is; '' for none."""
-    kind = part.get("type")
+    kind = word_of(part, "type")
     return "text" if kind in TEXT_TYPES else "refusal" if kind == "refusal" else ""
 
 

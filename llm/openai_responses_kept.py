@@ -138,6 +138,7 @@ def _is_measured(part: Any) -> bool:
 
 def _says_more(part: JsonItem) -> bool:
     """Whether a part holds more than its text."""
-    return part.get("type") not in TEXT_TYPES or any(
+    kind = part.get("type")
+    return not (isinstance(kind, str) and kind in TEXT_TYPES) or any(
         value for key, value in part.items() if key not in ("type", "text")
     )

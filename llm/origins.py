@@ -68,20 +68,30 @@ def warn_left_out(block: Opaque | Image | Document, format: str) -> None:
 def is_bookkeeping(data: Any) -> bool:
     """Whether a block beside another one holds nothing that people or other models could read: ids, signatures.
 
-    Sources (``citations``, ``annotations``) are something to read.
+    Sources (``citations``, ``annotations``) are something to read, and so are the words of reasoning.
     """
     if not isinstance(data, dict):
         return False
     kind = data.get("type")
     named = isinstance(kind, str) and (kind.startswith("fields_of_") or kind in _KEPT)
-    return (named or not data.keys() - {"text", "thoughtSignature"}) and not _has_sources(data)
+    signed = not data.keys() - {"text", "thoughtSignature"} and not data.get("text")
+    return (named or signed) and not _has_words(data.get("reasoning_details")) and not _has_sources(data)
+
+
+def _has_words(details: Any) -> bool:
+    dicts = [each for each in details if isinstance(each, dict)] if isinstance(details, list) else []
+    return any(detail.get("text") or detail.get("summary") for detail in dicts)
 
 
 def _has_sources(value: Any) -> bool:
-    match value:
-        case dict():
-            return any((key in _SOURCES and each) or _has_sources(each) for key, each in value.items())
-        case list():
-            return any(map(_has_sources, value))
-        case _:
-            return False
+    """Without recursion: a reply may be nested as deep as JSON can be read."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict() as each:
+                if any(each.get(key) for key in _SOURCES):
+                    return True
+                left += each.values()
+            case list() as each:
+                left += each
+    return False

@@ -239,9 +239,12 @@ def model(
 
 
 def _meant(word: str) -> str:
-    """The provider that was probably meant, as a question."""
+    """The provider that was probably meant, as a question: by the beginning of a name, or by likeness."""
     first = re.split(r"[/:]", word)[0].lower().replace("_", "-")
-    found = _OTHER_NAMES.get(first) or next(iter(get_close_matches(first, PRESETS, 1)), "")
+    known = {**dict.fromkeys(PRESETS), **_OTHER_NAMES}
+    begun = max((name for name in known if first.startswith(name)), key=len, default="")
+    alike = begun or next(iter(get_close_matches(first, known, 1, cutoff=0.75)), "")
+    found = known.get(alike) or alike
     return f" (did you mean {found}/…?)" if found else ""
 
 

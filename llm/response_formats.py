@@ -2,7 +2,7 @@
 
 ``{"type": "json"}`` asks for any JSON object, ``{"type": "json_schema", "schema": …}`` (with ``name`` and ``strict``
 where wanted) for one of a schema. OpenAI's own spellings mean the same in every format: ``json_object``, and a
-schema one level deeper, under ``json_schema``.
+schema one level deeper, under ``json_schema``. ``{"type": "text"}`` is what comes if nothing is asked for.
 
 Read with: the ``*_request.py`` files, ``gemini_format.py`` (the callers).
 """
@@ -16,7 +16,7 @@ def neutral_format(form: dict[str, Any]) -> dict[str, Any] | None:
     """``form`` in the first spelling of each; None where it is none of them.
 
     >>> neutral_format({"type": "json_object"}), neutral_format({"type": "text"})
-    ({'type': 'json'}, None)
+    ({'type': 'json'}, {'type': 'text'})
     >>> neutral_format({"type": "json_schema", "json_schema": {"name": "n", "schema": {}}})
     {'type': 'json_schema', 'name': 'n', 'schema': {}}
     """
@@ -27,6 +27,8 @@ def neutral_format(form: dict[str, Any]) -> dict[str, Any] | None:
             return {"type": "json_schema", **inner}
         case {"type": "json_schema", "schema": dict()}:
             return form
+        case {"type": "text"}:
+            return {"type": "text"}
         case _:
             return None
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import AgentEnd, AgentStart, ContextProjected, Fact, ModelResponse, Stored
@@ -170,7 +170,11 @@ class _Rebuilder:
         if (key, kind) not in self._values:
             if key not in self._state.blobs:
                 raise LogError("log: a request refers to contents that are not there", seq=fact.seq, hash=key)
-            self._values[key, kind] = from_blob(self._state.blobs[key], kind)
+            try:
+                self._values[key, kind] = from_blob(self._state.blobs[key], kind)
+            except (DecodeError, ValueError) as error:
+                what = "log: a request refers to contents that cannot be read"
+                raise LogError(what, seq=fact.seq, hash=key, reason=str(error)) from error
             if hash_of(self._values[key, kind]) != key:
                 self._changed.add(key)
         value: T = self._values[key, kind]

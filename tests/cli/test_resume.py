@@ -80,21 +80,22 @@ def test_what_is_said_beats_what_was_recorded(server: ChatServer) -> None:
     assert [run.previous_run for run in runs(facts)] == ["", "r1"]
 
 
-def test_a_session_goes_on_at_the_server_that_it_was_at(tmp_path: Path, server: ChatServer) -> None:
-    """Unless another model, or another server, is named; what the URL held of secrets is not kept."""
-    server.answers = ["Hello.", "Again.", "And again."]
+def test_a_session_that_was_at_another_server_goes_nowhere_else_by_itself(
+    tmp_path: Path, server: ChatServer
+) -> None:
+    """Not to the provider's own, which would be told all of it; nor to what a log says, which would be told the key."""
+    server.answers = ["Hello.", "Again.", "And again.", "Once more."]
     secret = server.url.replace("//", "//user:hunter2@")
     begun = unspool("run", "-m", "openai/x", "--base-url", secret, "--session", "s", "hi", cwd=tmp_path)
-    again = unspool("run", "--session", "s", "more", cwd=tmp_path)
-    assert (begun.returncode, again.returncode) == (0, 0)
-    assert len(server.requests) == 2
-    other = ["--session", "s", "-m", "openai-compat/x"]
-    refused = unspool("run", *other, "more", cwd=tmp_path)
-    assert refused.returncode == 2 and "no base URL" in refused.stderr
-    moved = unspool("run", *other, "more", cwd=tmp_path, OPENAI_COMPAT_BASE_URL=server.url)
-    nowhere = unspool("run", "--session", "s", "more", cwd=tmp_path)  # another model has another server
-    assert (moved.returncode, nowhere.returncode) == (0, 2)
+    again = unspool("run", "--session", "s", "more", cwd=tmp_path, OPENAI_API_KEY="k")
+    assert (begun.returncode, again.returncode) == (0, 2)
+    assert f"give --base-url {server.url} to go on there, or -m openai/x" in again.stderr
     assert b"hunter2" not in b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    there = unspool("run", "--session", "s", "--base-url", server.url, "more", cwd=tmp_path)
+    moved = unspool("run", "--session", "s", "-m", "local/x", "more", cwd=tmp_path, LOCAL_BASE_URL=server.url)
+    last = unspool("run", "--session", "s", "more", cwd=tmp_path, LOCAL_BASE_URL=server.url)
+    assert [each.returncode for each in (there, moved, last)] == [0, 0, 0]
+    assert len(server.requests) == 4
 
 
 def test_a_new_session_without_a_run_yet_takes_what_a_new_one_takes(server: ChatServer) -> None:

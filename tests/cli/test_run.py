@@ -55,7 +55,7 @@ def test_json_is_one_event_a_line_and_folds_to_the_logs_state(tmp_path: Path, se
     assert signals == {"message_start", "message_update"}
     session, kept = stored(tmp_path)
     assert facts == kept
-    assert isinstance(facts[0], SessionChanged) and facts[0].metadata == {"base_url": server.url}
+    assert isinstance(facts[0], SessionChanged) and facts[0].metadata == {"unspool.base_url": server.url}
     assert isinstance(facts[1], AgentStart) and facts[1].session == session
     assert fold(events) == fold(facts)
 
@@ -205,3 +205,25 @@ def test_closed_pipe_ends_a_json_run(tmp_path: Path, server: ChatServer) -> None
         assert process.stderr.read() == b""
         assert process.wait(WAIT_S) == 141
     assert ended(tmp_path / "log")[1] == "aborted"
+
+
+@pytest.mark.parametrize("closed", ["", "2>&-", "2>/dev/full"])
+@pytest.mark.parametrize("python_warnings", ["", "error"])
+def test_a_warning_is_told_and_stops_nothing(
+    tmp_path: Path, server: ChatServer, closed: str, python_warnings: str
+) -> None:
+    """Also where nobody can be told, or warnings were to be errors."""
+    server.answers = [401, "Yes."]
+    command = f'"$PYTHON" -P -m unspool.cli run -m local/x --base-url {server.url} "is it?" {closed}'
+    env = {
+        "PATH": os.environ["PATH"],
+        "PYTHON": sys.executable,
+        "LOCAL_API_KEY": "key-1,key-2",
+        "PYTHONWARNINGS": python_warnings,
+    }
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, len(server.requests)) == (0, 2)
+    said = "unspool: local/x: key 1 of 2 was refused (auth), another is taken\n"
+    assert done.stderr == ("" if closed else said)

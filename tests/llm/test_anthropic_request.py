@@ -491,6 +491,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}},
         {"output_config": {"format": {"type": "json_schema", "schema": CLOSED}}},
     ),
+    "text is no format": ({"response_format": {"type": "text"}}, {}),
     "extra": (
         {"temperature": 1.0, "extra": {"top_p": 0.5, "temperature": 0.1, "metadata": {"user_id": "u"}}},
         {"top_p": 0.5, "temperature": 0.1, "metadata": {"user_id": "u"}},
@@ -598,7 +599,7 @@ def test_a_schema_that_the_format_cannot_say() -> None:
         sent(ModelRequest(messages=[], options=options))
 
 
-@pytest.mark.parametrize("form", [{"type": "grammar", "g": 1}, {"type": "text"}, {"schema": {}}, {}])
+@pytest.mark.parametrize("form", [{"type": "grammar", "g": 1}, {"schema": {}}, {}])
 def test_a_format_that_is_none(form: dict[str, Any]) -> None:
     with pytest.raises(BadRequestError, match="response_format: not known in anthropic-messages"):
         sent(ModelRequest(messages=[], options=CallOptions(response_format=form)))
@@ -679,6 +680,13 @@ def test_thinking(model: str, options: dict[str, Any], expected: dict[str, Any])
     assert {
         key: value for key, value in body.items() if key not in ("model", "messages", "stream")
     } == expected
+
+
+def test_the_usual_temperature_is_not_missed() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        body = sent(ModelRequest(messages=[], options=CallOptions(temperature=1.0)), model=LATER)
+    assert "temperature" not in body
 
 
 def test_a_dialect_says_how_a_model_thinks_and_how_much_it_writes() -> None:

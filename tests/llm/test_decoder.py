@@ -154,3 +154,33 @@ def test_a_large_answer_of_few_values(make: type[AnswerDecoder], monkeypatch: py
     decoder = make()
     events, error = read(decoder, TEXTS[make] * 3 + ENDS[make])
     assert (len(events), error, decoder.text) == (3, None, "aaa")
+
+
+@ANY
+@pytest.mark.parametrize("before", [b"\x0b\n", b"\x0c", b" \t\r\n"])
+def test_white_space_before_a_document_is_that_of_json(make: type[AnswerDecoder], before: bytes) -> None:
+    """So it does not matter where the answer was cut."""
+    body = before + b"{}"
+    results = []
+    for chunks in ([body], [bytes([each]) for each in body]):
+        decoder = make()
+        events, error = read(decoder, *chunks)
+        with pytest.raises(ModelError) as caught:
+            events += decoder.close()
+        results.append((events, str(error), type(caught.value), str(caught.value)))
+    assert results[0] == results[1]
+
+
+@ANY
+def test_many_events_of_too_many_values(make: type[AnswerDecoder], monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them holds too many by itself."""
+    monkeypatch.setattr(decoder_module, "MAX_ANSWER_BYTES", MAX_ANSWER_BYTES)
+    monkeypatch.setattr(decoder_module, "LARGE_BYTES", 200)
+    monkeypatch.setattr(decoder_module, "MAX_VALUES", {b"{[": 300, b",": 600})
+    before, after = FULL[make]
+    event = b"data: %b\n\n" % (before + b"{}," * 80 + after)
+    _, error = read(make(), event, event, event)
+    assert error is None
+    for chunks in ([event] * 5, [event * 5]):
+        _, error = read(make(), *chunks)
+        assert type(error) is EventTooLargeError and "holds too many values" in str(error)

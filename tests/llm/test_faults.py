@@ -3,6 +3,7 @@
 import asyncio
 import doctest
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,7 +33,7 @@ from unspool.kernel.errors import (
     is_retryable,
 )
 from unspool.llm import openai_chat_usage, retry_after
-from unspool.llm.faults import classify_provider, error_of, fault_of_body, fault_of_response
+from unspool.llm.faults import classify_provider, error_of, fault_of_body, fault_of_response, hide
 
 from .decoding import NO_SHARED, load, shared  # noqa: TID251  # tests/llm/, not llm/
 
@@ -334,13 +335,20 @@ def test_the_secret_is_masked_everywhere() -> None:
 @pytest.mark.parametrize("key", ['ab"cd\\ef/gh+ij=1234', "plain-0123456789-abcdef", "a/b/c/d/e/f/0123456789"])
 def test_a_secret_is_masked_however_it_is_spelt(key: str) -> None:
     escaped = json.dumps(key)[1:-1]
-    for spelling in (key, escaped, escaped.replace("/", "\\/"), quote(key, safe=""), quote(key)):
+    quoted = (quote(key, safe=""), quote(key))
+    lower = [re.sub("%..", lambda found: found.group().lower(), each) for each in quoted]
+    for spelling in (key, escaped, escaped.replace("/", "\\/"), *quoted, *lower):
         found = error_of(
             fault_of_response(401, {}, f"bad {spelling}!".encode(), NOW), model="p/m", secret=key
         )
         assert "bad [key]!" in str(found), spelling
     nested = error_of(fault_of_body({"error": {"message": {"key": key}}}), model="p/m", secret=key)
     assert "[key]" in str(nested)
+
+
+def test_a_secret_that_cannot_be_encoded() -> None:
+    assert hide("bad key\ud800abcdef!", "key\ud800abcdef") == "bad [key]!"
+    assert hide("bad key\ufffdabcdef!", "key\ud800abcdef") == "bad [key]!"
 
 
 @pytest.mark.parametrize("before", range(440, 505, 7))

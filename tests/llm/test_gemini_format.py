@@ -72,6 +72,28 @@ def test_openais_spellings_are_understood() -> None:
         assert body["generationConfig"] == fields
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"response_mime_type": "text/x.enum", "response_schema": {"type": "STRING"}},
+        {"response_json_schema": {}, "responseMimeType": "application/json"},
+        {"response_modalities": ["TEXT"]},
+        {"responseSchema": {}},
+    ],
+    ids=str,
+)
+def test_the_wires_own_fields_pass_in_either_spelling(fields: dict[str, Any]) -> None:
+    body = sent(ModelRequest(messages=[GO], options=CallOptions(response_format=fields)))
+    assert body["generationConfig"] == fields
+
+
+@pytest.mark.parametrize("model", [TWO, THREE])
+def test_text_is_no_format(model: str) -> None:
+    options = CallOptions(response_format={"type": "text"})
+    body = sent(ModelRequest(messages=[GO], tools=TOOL, options=options), model)
+    assert body.keys() == {"contents", "tools"}
+
+
 def test_a_format_that_is_none() -> None:
     with pytest.raises(BadRequestError, match="response_format: not known in gemini"):
         sent(ModelRequest(messages=[], options=CallOptions(response_format={"type": "grammar"})))

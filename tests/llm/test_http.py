@@ -28,6 +28,7 @@ from unspool.kernel.errors import (
 )
 from unspool.kernel.messages import Message, user_message
 from unspool.kernel.ports import ModelRequest, StreamEnd, StreamEvent, TextDelta
+from unspool.kernel.redaction import redact
 from unspool.kernel.reply import generate
 from unspool.llm import OpenAIChatModel
 from unspool.llm.http import close_connections
@@ -363,6 +364,20 @@ def test_a_header_that_cannot_be_sent(run: Run, server: Loopback) -> None:
     run(main)
 
 
+def test_what_is_hidden_of_headers() -> None:
+    headers = {
+        "Cookie": "session=abcdef0123456789abcdef; theme=light-and-long-enough",
+        "X-Author": "https://github.com/example/project",
+        "X-Api-Key": "zq-another-secret-1234",
+    }
+    OpenAIChatModel("p/m", base_url="http://h", headers=headers)
+    assert "abcdef0123456789" not in redact("is abcdef0123456789abcdef right?")
+    assert "zq-another" not in redact("is zq-another-secret-1234 right?")
+    assert redact("see https://github.com/example/project") == "see https://github.com/example/project"
+    with pytest.raises(TypeError, match="the header x-n is a int"):
+        OpenAIChatModel("p/m", base_url="http://h", headers={"X-N": 5})  # type: ignore[dict-item]  # what is tested
+
+
 def test_a_secret_in_a_header_of_the_host_is_in_no_error(run: Run, server: Loopback) -> None:
     body = b'{"error":{"message":"Bearer zq-header-secret-123456 is wrong"}}'
     server.script(answer(401, body))
@@ -380,6 +395,8 @@ def test_a_secret_in_a_header_of_the_host_is_in_no_error(run: Run, server: Loopb
 
 LOST: dict[str, tuple[tuple[Step, ...], str]] = {
     "the connection, after the end": ((SSE_HEAD, chunked(text("a")), chunked(STOP), hang_up), "a"),
+    "the connection, after the end mark": ((SSE_HEAD, chunked(text("a") + STOP + DONE), hang_up), "a"),
+    "the frame, after the end mark": ((SSE_HEAD, chunked(text("a") + STOP + DONE), b"zz\r\n"), "a"),
     "a chunk that cannot be read, after the end": (
         (SSE_HEAD, chunked(text("a") + STOP), chunked(event("{")), chunked(b"")),
         "",

@@ -52,6 +52,11 @@ def file(kind: str, name: str) -> Json:
 # which it is warned: "text: " before it where it is none, but what the file says.
 JPEG, PNG, WEBP = shown("image/jpeg"), shown("image/png"), shown("image/webp")
 OFFICE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+AT_URL: tuple[Json, Json, Json] = (
+    {"type": "image_url", "image_url": {"url": "https://h/a.png"}},
+    {"type": "input_image", "image_url": "https://h/a.png", "detail": "auto"},
+    {"type": "image", "source": {"type": "url", "url": "https://h/a.png"}},
+)
 NO = "which cannot be shown here"
 ROWS: dict[str, tuple[Image | Document, tuple[Any, ...]]] = {
     "an image by another name, with parameters": (image("image/JPG; q=1"), (*JPEG, inline("image/jpeg"))),
@@ -59,6 +64,29 @@ ROWS: dict[str, tuple[Image | Document, tuple[Any, ...]]] = {
     "an image in its URL": (
         Image(url=f"data:image/webp;charset=x;base64,{BINARY}"),
         (*WEBP, inline("image/webp")),
+    ),
+    "an image by an old name": (image("image/x-png"), (*PNG, inline("image/png"))),
+    "an image by the name of old browsers": (image("image/pjpeg"), (*JPEG, inline("image/jpeg"))),
+    "an image by the ending of its name": (image("JPG"), (*JPEG, inline("image/jpeg"))),
+    "an image in its URL, with white space": (
+        Image(url=f"data:image/webp; charset=x; base64 ,{BINARY}"),
+        (*WEBP, inline("image/webp")),
+    ),
+    "an image at a URL whose kind is none of an image": (
+        Image(url="https://h/a.png", mime_type="application/octet-stream"),
+        (*AT_URL, {"fileData": {"mimeType": "image/png", "fileUri": "https://h/a.png"}}),
+    ),
+    "a text in its URL that cannot be encoded": (
+        Document(url="data:text/plain,a\ud800", name="a.txt"),
+        (
+            *["text: a.txt:\n\na\ufffd"] * 2,
+            {
+                "type": "document",
+                "source": {"type": "text", "media_type": "text/plain", "data": "a\ufffd"},
+                "title": "a.txt",
+            },
+            "text: a.txt:\na\ufffd",
+        ),
     ),
     "an image whose data is empty": (Image(data="", mime_type="image/png"), (None, None, None, None)),
     "a drawing": (

@@ -19,6 +19,8 @@ from unspool.kernel.ports import (
     ToolCallEnd,
 )
 from unspool.llm import openai_chat_documents, openai_chat_faults, openai_chat_finish
+from unspool.llm.openai_chat_kept import KeptFields
+from unspool.llm.openai_chat_wire import Delta
 
 from .decoding import decode, same  # noqa: TID251  # tests/llm/, not llm/
 
@@ -712,6 +714,16 @@ ROWS: dict[str, tuple[list[Any], str]] = {
         1 text 'b'
         stop logprobs={'content': [1, 1, 2], 'refusal': None}""",
     ),
+    "probabilities of no token": (
+        [
+            {"choices": [{"delta": {"content": "a"}, "logprobs": {"content": []}}]},
+            {"choices": [{"delta": {}, "logprobs": {"content": None, "refusal": None}}]},
+            stop(),
+        ],
+        """
+        1 text 'a'
+        stop""",
+    ),
     "an error in the choice and nothing else": (
         [{"choices": [{"delta": {}, "error": "gone"}]}, DONE],
         """
@@ -924,3 +936,22 @@ def test_error_classes_decide_retries() -> None:
 @pytest.mark.parametrize("module", [openai_chat_documents, openai_chat_faults, openai_chat_finish])
 def test_doctests(module: Any) -> None:
     assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("field", ["context", "executed_tools"])
+def test_what_grows_is_not_copied_for_each_piece(field: str) -> None:
+    kept, grown = KeptFields(), []
+    for number in range(3):
+        piece = {"index": 0, f"k{number}": number, "none": None}
+        kept.add(Delta(context=piece) if field == "context" else Delta(executed_tools=[piece]))
+        ((_, block),) = kept.blocks()
+        assert type(block) is Opaque
+        found = block.data[field]
+        grown.append(found if field == "context" else found[0])
+    assert grown[0] is grown[1] is grown[2]
+    assert {key: value for key, value in grown[0].items() if key != "none"} == {
+        "index": 0,
+        "k0": 0,
+        "k1": 1,
+        "k2": 2,
+    }

@@ -770,6 +770,17 @@ _EVENTS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.parametrize("kind", [[[]], {}, 7], ids=str)
+def test_a_part_of_a_strange_type(kind: Any) -> None:
+    item = {"type": "message", "id": "m", "content": [{"type": kind, "text": "a"}]}
+    for body in (
+        wire([event("response.output_item.done", item=item), over(item)]),
+        json.dumps(over(item)).encode(),
+    ):
+        decode_responses(body)
+    decode_responses(json.dumps({"output": [item], "status": "completed"}).encode())
+
+
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(st.lists(_EVENTS, max_size=6))
 def test_nothing_but_model_errors(events: list[Row]) -> None:

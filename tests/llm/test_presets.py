@@ -275,11 +275,25 @@ def test_importing_loads_no_http_client() -> None:
         ("google/gemini-3", "gemini"),
         ("openai:gpt-5", "openai"),
         ("anthropic", "anthropic"),
+        ("gpt-4o", "openai"),
+        ("claude-sonnet-5", "anthropic"),
+        ("kimi-k2", "moonshot"),
+        ("Grok_4", "xai"),
+        ("gemini-3-pro", "gemini"),
+        ("open-ai/m", "openai"),
+        ("openai-responses-v2/m", "openai-responses"),
     ],
 )
 def test_what_was_probably_meant(name: str, meant: str) -> None:
     with pytest.raises(BadRequestError, match=rf"did you mean {meant}/…\?"):
         model(name)
+
+
+@pytest.mark.parametrize("name", ["mistral-large/m", "gort/m", "m"])
+def test_where_nothing_is_alike_nothing_was_meant(name: str) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        model(name)
+    assert "did you mean" not in str(caught.value)
 
 
 def test_a_dialect_says_otherwise_how_a_server_speaks() -> None:

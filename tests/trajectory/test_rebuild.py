@@ -163,6 +163,19 @@ def test_what_is_not_there_is_damage(session: tuple[Host, list[Fact]]) -> None:
             list(requests(map(change, session[1])))
 
 
+def test_what_cannot_be_read_is_damage(session: tuple[Host, list[Fact]]) -> None:
+    """A setting that there is no more, say."""
+
+    def changed(fact: Fact) -> Fact:
+        if not isinstance(fact, AgentStart):
+            return fact
+        return replace(fact, blobs={key: b"[5]" for key in fact.blobs})
+
+    _, facts = session
+    with pytest.raises(LogError, match="contents that cannot be read"):
+        list(requests([changed(fact) for fact in facts]))
+
+
 def test_a_fact_that_is_missing_is_damage(session: tuple[Host, list[Fact]]) -> None:
     facts = session[1]
     with pytest.raises(LogError, match="a fact is missing") as raised:
