@@ -37,6 +37,7 @@ from unspool.kernel.messages import Image, Opaque
 from unspool.kernel.ports import BlockEvent, StreamEnd, StreamEvent, TextDelta, ThinkingDelta, ToolCallEnd
 
 from .decoder import AnswerDecoder, check_blocks, json_of, json_or_text
+from .faults import hide
 from .gemini_calls import CallAssembler
 from .gemini_finish import MALFORMED, blocked_for, completed, is_known, reason_of, stop_of
 from .gemini_metadata import NO_METADATA, CandidateMetadata, metadata_of
@@ -290,8 +291,9 @@ class GeminiDecoder(AnswerDecoder):
         )
 
     def _details(self) -> dict[str, Any]:
-        details = {"model": self._model, "finish_reason": self._finish}
-        return details | ({"finish_message": self._finish_message} if self._finish_message else {})
+        details = {"model": self._model, "finish_reason": hide(self._finish, self._secret)}
+        said = hide(self._finish_message, self._secret)
+        return details | ({"finish_message": said} if said else {})
 
 
 def _unwrapped(value: Any) -> list[Any]:

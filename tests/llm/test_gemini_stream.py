@@ -14,6 +14,7 @@ from unspool.kernel.errors import (
     RateLimitError,
 )
 from unspool.kernel.messages import Usage
+from unspool.llm.gemini_stream import GeminiDecoder
 from unspool.llm.gemini_usage import usage_of
 
 from .gemini_decoding import (  # noqa: TID251  # tests/llm/, not llm/
@@ -245,3 +246,12 @@ def test_usage_is_that_of_the_last_chunk() -> None:
     first["usageMetadata"] = {"promptTokenCount": 5, "candidatesTokenCount": 1}
     last["usageMetadata"] = {"promptTokenCount": 6, "candidatesTokenCount": 2, "trafficType": "X"}
     assert decode(sse(first, last)).reply.usage == Usage(input_tokens=6, output_tokens=2)
+
+
+def test_a_reason_that_echoes_the_key_does_not_tell_it() -> None:
+    decoder = GeminiDecoder(model="p/m", secret="zq-secret-0123")
+    body = sse(answer(finish="zq-secret-0123", finishMessage="is zq-secret-0123 wrong?"))
+    with pytest.raises(MalformedReplyError) as caught:
+        list(decoder.feed(body))
+        list(decoder.close())
+    assert "zq-secret" not in f"{caught.value} {caught.value.details}"
