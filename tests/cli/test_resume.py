@@ -4,9 +4,10 @@ import json
 import os
 import pty
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -416,11 +417,15 @@ def test_of_two_that_begin_a_session_at_once_one_has_it(tmp_path: Path, server: 
     command = [*COMMAND, "run", *MODEL, "--base-url", server.url, "--session", "s", "hello"]
     with running(command, tmp_path) as first, running(command, tmp_path) as second:
         assert server.asked.acquire(timeout=WAIT_S)
-        processes = [first, second]
-        deadline = time.monotonic() + WAIT_S
-        while all(process.poll() is None for process in processes) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        (loser,) = [process for process in processes if process.poll() is not None]
+        over: Queue[subprocess.Popen[bytes]] = Queue()
+
+        def watch(process: subprocess.Popen[bytes]) -> None:
+            process.wait()
+            over.put(process)
+
+        for process in (first, second):
+            Thread(target=watch, args=(process,), daemon=True).start()
+        loser = over.get(timeout=WAIT_S)
         assert loser.stderr is not None
         assert (loser.returncode, loser.stderr.read().count(b"\n")) == (2, 1)
     assert len(runs(facts_of("", "s"))) == 1
