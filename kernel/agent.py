@@ -23,7 +23,7 @@ from .abort import Abort, Inbox, as_user_message
 from .agent_background import Background
 from .agent_history import clear, close_open_turn, replace_messages
 from .agent_options import AgentOptions, Changes, change
-from .agent_request import build_request
+from .agent_request import build_request, compact_now
 from .agent_runs import Runs, Ticket
 from .approval import check_decisions, record_decisions
 from .config import AgentContext, LoopConfig, Settings
@@ -453,6 +453,28 @@ class Agent(Generic[OutT]):
         self._runs.take(ticket)
         try:
             return await build_request(self._session, self._config_of_runs(), self._context)
+        finally:
+            self._drop(ticket)
+            self._listeners.drain()
+
+    async def compact(self, instructions: str = "") -> bool:
+        """Have the context manager make the conversation smaller now; whether it did.
+
+        ``instructions`` say what a summary is to keep or to leave out. A model that is called for it is recorded
+        and priced. What failed is an ``error`` fact, and the conversation stays as it was.
+
+        Raises:
+            AgentBusyError: a run is under way.
+            TypeError: this agent has no context manager.
+        """
+        manager = self._config.context
+        if manager is None:
+            raise TypeError("compact: this agent has no context manager; give it one, as context=")
+        ticket = Ticket(self._runs, internal=True)
+        self._runs.take(ticket)
+        try:
+            config = self._config_of_runs()
+            return await compact_now(self._session, config, self._context, manager, instructions)
         finally:
             self._drop(ticket)
             self._listeners.drain()

@@ -11,7 +11,7 @@ exceed, or its strategies have nothing to do.
 Read with: ``conformance.py``, ``ports.py`` (``ContextManager``), ``sequence.py`` (the pairing rules).
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -32,20 +32,26 @@ from .messages import (
     user_message,
 )
 from .ports import (
-    CallModel,
+    CallOptions,
+    ChatModel,
     Clock,
     Compaction,
     ContextManager,
     ContextSnapshot,
     ContextUsage,
+    Edit,
     ModelRequest,
     Projection,
+    StreamEvent,
+    SystemBlock,
+    ToolSpec,
 )
 from .sequence import to_messages, validate_message_sequence
 from .transcript import Transcript
 
 View = Sequence[AgentMessage]
 _EXTENSIONS = 8
+_MAX_COMMITS = 4
 _SUMMARY = "The user asked for things and the assistant did them."
 _OTHER = "something else altogether"
 
@@ -77,25 +83,55 @@ async def check_context(
     must_be_callable(make, ("project", "compact", "sync"), "check_context")
     kit = _ContextKit(make, clock, timeout_s, grace_s)
     kit.views = {**context_views(long), **(views or {})}
-    kit.caller = _Caller(summary)
+    kit.scope = _Scope(summary)
     await kit.carry_out(_CHECKS, skip)
     kit.conclude("context manager")
 
 
-class _Caller:
-    """The ``call_model`` of the kit; remembers what it was asked."""
+class _Model:
+    """The model of the kit, which is asked through the scope only."""
+
+    name = "test/model"
+    supports_tools = True
+
+    def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
+        raise NotImplementedError("call_model is how a context manager asks a model")
+
+
+class _Scope:
+    """The scope of the kit; remembers what the model was asked."""
+
+    model = _Model()
+    window = 0
+    system = (SystemBlock(text="You are helpful."),)
+    tools: tuple[ToolSpec, ...] = ()
+    options = CallOptions()
+    instructions = ""
 
     def __init__(self, summary: str) -> None:
         self._summary = summary
         self.asked: list[tuple[Any, Any]] = []
 
-    async def __call__(self, request: ModelRequest, purpose: str) -> Message:
+    async def call_model(
+        self, request: ModelRequest, purpose: str, /, *, model: ChatModel | None = None
+    ) -> Message:
         self.asked.append((request, purpose))
         return assistant_message(self._summary, usage=Usage(input_tokens=100, output_tokens=10))
 
+    def announce(self, reason: str, plan: str = "", /) -> None:
+        """Nobody listens."""
 
-async def _unavailable(request: ModelRequest, purpose: str) -> Message:
-    raise OverloadedError("provider: no capacity")
+    def warn(self, message: str, /, **details: Any) -> None:
+        """Nobody listens."""
+
+
+class _Unavailable(_Scope):
+    """One whose model is down."""
+
+    async def call_model(
+        self, request: ModelRequest, purpose: str, /, *, model: ChatModel | None = None
+    ) -> Message:
+        raise OverloadedError("provider: no capacity")
 
 
 class _Projected(NamedTuple):
@@ -105,6 +141,7 @@ class _Projected(NamedTuple):
     view: View
     before: bytes
     ran: Ran
+    transcript: View  # after what was committed
 
     @property
     def lowered(self) -> list[Message]:
@@ -113,15 +150,24 @@ class _Projected(NamedTuple):
 
 class _ContextKit(Kit):
     views: Mapping[str, View]
-    caller: _Caller
+    scope: _Scope
     _made: list[_Projected] | None = None
 
     async def project(
-        self, manager: ContextManager, name: str, view: View, caller: CallModel | None = None
+        self, manager: ContextManager, name: str, view: View, scope: _Scope | None = None
     ) -> _Projected:
-        before = _bytes(view)
-        ran = await self.run(manager.project, view, caller or self.caller)
-        return _Projected(name, view, before, ran)
+        """A projection; what it commits is committed, and it is asked again, as the kernel does."""
+        before, shown = _bytes(view), view
+        for _ in range(_MAX_COMMITS):
+            ran = await self.run(manager.project, shown, scope or self.scope)
+            rewrite = None if ran.failure else getattr(ran.value, "compaction", None)
+            if not isinstance(rewrite, Compaction) or not (rewrite.changed and rewrite.commit):
+                return _Projected(name, view, before, ran, shown)
+            if wrong := _wrong_compaction(rewrite, shown):
+                return _Projected(name, view, before, Ran(error=ValueError(wrong)), shown)
+            shown = _committed(shown, rewrite)
+        endless = ValueError("it commits one rewrite after the other")
+        return _Projected(name, view, before, Ran(error=endless), shown)
 
     async def projections(self) -> list[_Projected]:
         """A projection of each view, made once, each by a fresh manager."""
@@ -194,7 +240,7 @@ class _ContextKit(Kit):
         for name, view in self.views.items():
             manager = await self.fresh()
             first = await self.project(manager, name, view)
-            second = await self.project(manager, name, view)
+            second = await self.project(manager, name, first.transcript)
             if second.ran.failure or _plain(first) != _plain(second):
                 expected = f"`{name}`: the same projection of the same view"
                 got = second.ran.failure or _difference(first.lowered, second.lowered)
@@ -203,7 +249,8 @@ class _ContextKit(Kit):
     async def prefix(self) -> None:
         manager = await self.fresh()
         view: list[AgentMessage] = list(self.views["chat"])
-        last = (await self.project(manager, "chat", _frozen(view))).lowered
+        first = await self.project(manager, "chat", _frozen(view))
+        last, view = first.lowered, list(first.transcript)
         held, difference = 0, ""
         for number in range(_EXTENSIONS):
             if number % 2:
@@ -215,7 +262,7 @@ class _ContextKit(Kit):
                 return
             held += made.lowered[: len(last)] == last
             difference = _difference(last, made.lowered)
-            last = made.lowered
+            last, view = made.lowered, list(made.transcript)
         if not held:
             expected = f"a projection extends the last one, at least once in {_EXTENSIONS} small steps"
             advice = "change the prefix rarely: providers cache it; keep clocks and counters out of it"
@@ -242,7 +289,7 @@ class _ContextKit(Kit):
 
     async def compact(self) -> None:
         for name, view in self.views.items():
-            _, ran = await self._compacted(name, view)
+            _, ran, view = await self._compacted(name, view)
             if wrong := ran.failure or _wrong_compaction(ran.value, view):
                 expected = f"`{name}`: compact(view, 'overflow', …) gives a Compaction"
                 advice = "return Compaction(changed=False) where nothing can be made smaller"
@@ -260,24 +307,23 @@ class _ContextKit(Kit):
             self._newest_user(f"`{name}` compacted", view, after)
             self._pairs(f"`{name}` compacted", after)
 
-    async def _compacted(self, name: str, view: View) -> tuple[ContextManager, Ran]:
+    async def _compacted(self, name: str, view: View) -> tuple[ContextManager, Ran, View]:
+        """The manager, what its compaction gave, and the transcript that it was of."""
         manager = await self.fresh()
-        await self.project(manager, name, view)
+        view = (await self.project(manager, name, view)).transcript
         before = _bytes(view)
-        ran = await self.run(manager.compact, view, "overflow", self.caller)
+        ran = await self.run(manager.compact, view, "overflow", self.scope)
         self._unchanged(f"`{name}`", view, before)
-        return manager, ran
+        return manager, ran, view
 
     async def _shrunk(self) -> list[tuple[str, list[Message], list[Message], View]]:
         """Each view that a compaction says to have made smaller: what was seen before and is after."""
         shrunk = []
         for made in await self.projections():
-            manager, ran = await self._compacted(made.name, made.view)
+            manager, ran, view = await self._compacted(made.name, made.view)
             if not ran.value.changed:
                 continue
-            view = _committed(made.view, ran.value)
-            if view is not made.view:
-                manager.sync(view)
+            view = _committed(view, ran.value)
             after = await self.project(manager, made.name, view)
             if after.ran.failure:
                 expected = f"`{made.name}`: the view can be projected after its compaction"
@@ -314,7 +360,7 @@ class _ContextKit(Kit):
         return [await self.fresh(), used]
 
     async def call_model(self) -> None:
-        for request, purpose in self.caller.asked:
+        for request, purpose in self.scope.asked:
             wrong = _wrong_request(request)
             if not (isinstance(purpose, str) and purpose):
                 wrong = f"the purpose {shown(purpose)}"
@@ -325,7 +371,7 @@ class _ContextKit(Kit):
 
     async def call_model_fails(self) -> None:
         for name, view in self.views.items():
-            made = await self.project(await self.fresh(), name, view, _unavailable)
+            made = await self.project(await self.fresh(), name, view, _Unavailable(""))
             wrong = made.ran.failure or _wrong_projection(made.ran.value)
             if wrong or not made.lowered:
                 expected = f"`{name}`: a projection also when call_model raises OverloadedError"
@@ -375,11 +421,13 @@ def _wrong_compaction(value: Any, view: View) -> str:
     before, after = value.tokens_before, value.tokens_after
     if value.changed and before is not None and after is not None and after >= before:
         return f"changed=True with {after} tokens after {before}"
-    if value.changed and value.commit:
-        ids = _ids(view)
-        known = value.first in ids and value.last in ids
-        if not known or ids.index(value.first) > ids.index(value.last):
-            return f"the view has no range from first={value.first!r} to last={value.last!r}"
+    at = 0
+    for edit in value.edits if value.changed else ():
+        if not (isinstance(edit, Edit) and at <= edit.start <= edit.stop <= len(view)):
+            return f"edits that are not in order or do not fit {len(view)} messages: {shown(edit)}"
+        at = edit.stop
+    if value.changed and value.commit and not value.edits:
+        return "commit=True without edits"
     return ""
 
 
@@ -397,13 +445,13 @@ def _committed(view: View, compaction: Compaction) -> View:
     """The transcript after a compaction; the view itself where it commits nothing."""
     if not compaction.commit:
         return view
-    ids = _ids(view)
-    start, stop = ids.index(compaction.first), ids.index(compaction.last) + 1
-    return _frozen([*view[:start], *compaction.messages, *view[stop:]])
-
-
-def _ids(view: View) -> list[str]:
-    return [getattr(message, "id", "") or f"m{n}" for n, message in enumerate(view, 1)]
+    messages: list[AgentMessage] = []
+    at = 0
+    for edit in compaction.edits:
+        messages += [*view[at : edit.start], *edit.messages]
+        at = edit.stop
+    messages += view[at:]
+    return _frozen(messages)
 
 
 def _plain(made: _Projected) -> tuple[Any, Any]:
@@ -504,10 +552,15 @@ def _failed() -> Iterator[AgentMessage]:
 
 def _frozen(messages: Iterator[AgentMessage] | Sequence[AgentMessage]) -> Transcript[AgentMessage]:
     """A view as the kernel gives it: immutable, no list, its messages with ids and times."""
-    return Transcript([_numbered(message, n) for n, message in enumerate(messages)])
+    messages = list(messages)
+    taken = {message.id for message in messages if isinstance(message, Message)}
+    return Transcript([_numbered(message, n, taken) for n, message in enumerate(messages)])
 
 
-def _numbered(message: AgentMessage, index: int) -> AgentMessage:
+def _numbered(message: AgentMessage, index: int, taken: Collection[str] = ()) -> AgentMessage:
     if not isinstance(message, Message) or message.id:
         return message
-    return replace(message, id=f"m{index + 1}", timestamp=1000.0 + index)
+    number = index + 1
+    while f"m{number}" in taken:  # a rewrite has left ids beyond the length
+        number += len(taken)
+    return replace(message, id=f"m{number}", timestamp=1000.0 + index)

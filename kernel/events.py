@@ -62,7 +62,7 @@ class AgentStart(_Fact, frozen=True, tag="agent_start"):
     to ask something else, follows the run before the one that it replaces.
     ``tools``, ``options`` and ``system`` are hashes; ``blobs`` holds the contents that this
     session has not stored yet. ``toolbox`` is the hash of all tools where some are not offered (yet).
-    ``history`` are the messages the session begins with.
+    ``history`` are the messages the session begins with. ``context`` is what the context manager says of itself.
     """
 
     session: str = ""
@@ -77,6 +77,7 @@ class AgentStart(_Fact, frozen=True, tag="agent_start"):
     toolbox: str = ""
     blobs: dict[str, Any] = {}
     history: tuple[Stored, ...] = ()
+    context: dict[str, Any] = {}
 
 
 class TurnStart(_Fact, frozen=True, tag="turn_start"):
@@ -147,10 +148,22 @@ class Replaced(Struct, frozen=True, gc=False, kw_only=True):
     last: str
 
 
-class ContextCompacted(_Fact, frozen=True, tag="context_compacted"):
-    """What a rewrite did. Where ``committed``, ``messages`` stand for ``replaced`` from now on.
+class CompactionStep(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What one strategy did in a rewrite: to how many messages, and the tokens of the view around it."""
 
-    ``reason``: overflow, the name of a strategy, reset, set_messages, interrupted.
+    strategy: str
+    messages: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+    note: str = ""
+
+
+class ContextCompacted(_Fact, frozen=True, tag="context_compacted"):
+    """What a rewrite did. Where ``committed``, ``messages`` stand for ``replaced`` from now on: ids of those
+    that stay, whole messages for what is new.
+
+    ``reason``: threshold, overflow, manual, reset, set_messages, interrupted. ``covered`` are the messages that the
+    model no longer sees as they were, where that is not committed.
     """
 
     committed: bool = False
@@ -159,8 +172,10 @@ class ContextCompacted(_Fact, frozen=True, tag="context_compacted"):
     tokens_after: int | None = None
     messages_before: int = 0
     messages_after: int = 0
-    messages: tuple[Stored, ...] = ()
+    messages: tuple[str | Stored, ...] = ()
     replaced: Replaced | None = None
+    covered: tuple[Replaced, ...] = ()
+    steps: tuple[CompactionStep, ...] = ()
 
 
 class ModelResponse(_Fact, frozen=True, tag="model_response"):
@@ -269,7 +284,7 @@ class QueueChanged(_Fact, frozen=True, tag="queue_changed"):
 class ConfigChanged(_Fact, frozen=True, tag="config_changed"):
     """The run goes on under another configuration; only what changed is given.
 
-    ``toolbox`` is as in ``agent_start``, empty where all tools are offered now.
+    ``toolbox`` and ``context`` are as in ``agent_start``, empty where all tools are offered now.
     """
 
     model: str | None = None
@@ -281,6 +296,7 @@ class ConfigChanged(_Fact, frozen=True, tag="config_changed"):
     active_tools: tuple[str, ...] | None = None
     blobs: dict[str, Any] = {}
     toolbox: str | None = None
+    context: dict[str, Any] | None = None
 
 
 class SessionChanged(_Fact, frozen=True, tag="session_changed"):

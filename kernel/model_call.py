@@ -35,9 +35,10 @@ from .model_stream import ModelCall
 from .ports import ModelRequest, StreamEvent, TextDelta, ThinkingDelta, ToolCallDelta
 from .pull import pull
 from .reply import ReplyBuilder
-from .request import NO_USAGE, compact, compose
+from .request import compact, compose
 from .retry import retry_delay
 from .run import Run
+from .scope import NO_USAGE
 
 
 async def ask_model(run: Run) -> None:

@@ -5,12 +5,12 @@ Implementations live elsewhere: models in ``llm/``, tools in ``tools/``, context
 when the thing is registered, never probed in mid-run.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from msgspec import Struct, field
 
-from .events import Fact
+from .events import CompactionStep, Fact
 from .messages import AgentMessage, Content, ContextItem, Message, StopReason, Usage
 from .redaction import holds_key
 
@@ -332,31 +332,100 @@ class Previews(Protocol):
 
 # --- context -----------------------------------------------------------------------------------
 
-CallModel: TypeAlias = Callable[[ModelRequest, str], Awaitable[Message]]
-"""What strategies call models through: a request, and what it is for (compaction, …)."""
+
+class ContextScope(Protocol):
+    """The request that a context manager works for, and whom it may ask."""
+
+    @property
+    def model(self) -> ChatModel:
+        """The model that is asked next; a summary that it is asked for may share its cached prefix."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """How many tokens that model takes, input and output together; 0 when nobody knows."""
+        ...
+
+    @property
+    def system(self) -> tuple[SystemBlock, ...]: ...
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]: ...
+    @property
+    def options(self) -> CallOptions: ...
+    @property
+    def instructions(self) -> str:
+        """What a person who asked for a compaction wants of it."""
+        ...
+
+    async def call_model(
+        self, request: ModelRequest, purpose: str, /, *, model: ChatModel | None = None
+    ) -> Message:
+        """Ask the model of the run, or another; recorded and priced, never part of the transcript.
+
+        ``purpose`` says what for (compaction, …).
+
+        Raises:
+            ModelError: as the model raises it, or it took longer than ``Retry.call_s``.
+        """
+        ...
+
+    def announce(self, reason: str, plan: str = "", /) -> None:
+        """Say that a rewrite begins, before a model is called for it or anything is changed."""
+        ...
+
+    def warn(self, message: str, /, **details: Any) -> None:
+        """Say what went wrong and how the manager goes on without it."""
+        ...
 
 
-class Projection(Struct, frozen=True, kw_only=True, gc=False):
-    """What the model shall see of the transcript, and what that costs."""
+@runtime_checkable
+class HasWindow(Protocol):
+    """A model that knows how many tokens it takes, input and output together; 0 when it does not."""
 
-    messages: Sequence[AgentMessage]
-    tokens: int | None = None
+    @property
+    def context_window(self) -> int: ...
+
+
+def window_of(model: ChatModel) -> int:
+    """How many tokens a model takes, input and output together; 0 where it does not say."""
+    return model.context_window if isinstance(model, HasWindow) else 0
+
+
+class Edit(Struct, frozen=True, kw_only=True, gc=False):
+    """``messages`` stand for those of a view from index ``start`` up to, and without, ``stop``."""
+
+    start: int
+    stop: int
+    messages: Sequence[AgentMessage] = ()
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """The outcome of a compaction.
+    """A rewrite of a view: in order, what stands for what.
 
-    ``changed`` is False when nothing could be made smaller. Where ``commit`` is set, ``messages``
-    replace the transcript's messages from id ``first`` to id ``last``.
+    ``changed`` is False when nothing could be made smaller. Where ``commit`` is set, the transcript becomes
+    the view with ``edits`` made; otherwise the manager remembers them itself, and ``edits`` only say what
+    was done. ``reason`` and ``steps`` (the strategies that did something) are for the record.
     """
 
     changed: bool
     commit: bool = False
-    messages: Sequence[AgentMessage] = ()
-    first: str = ""
-    last: str = ""
+    edits: Sequence[Edit] = ()
+    reason: str = ""
+    steps: tuple[CompactionStep, ...] = ()
     tokens_before: int | None = None
     tokens_after: int | None = None
+
+
+class Projection(Struct, frozen=True, kw_only=True, gc=False):
+    """What the model shall see of the transcript, and what that costs.
+
+    ``compaction`` is a rewrite that was made for it. Where that is to be committed, it is, and the manager
+    is asked again for the transcript that it becomes.
+    """
+
+    messages: Sequence[AgentMessage]
+    tokens: int | None = None
+    compaction: Compaction | None = None
 
 
 class ContextUsage(Struct, frozen=True, kw_only=True):
@@ -377,15 +446,23 @@ class ContextSnapshot(Struct, frozen=True, kw_only=True):
     items: tuple[ContextItem, ...] = ()
 
 
+@runtime_checkable
+class Describes(Protocol):
+    """A context manager that can say, as a JSON object, what it is and how it is set; that is recorded."""
+
+    def describe(self) -> JSON: ...
+
+
 class ContextManager(Protocol):
     """Decides what a model sees. One per conversation.
 
-    A projection is transient; recovery from an overflow is ``compact(view, "overflow", …)``.
+    A projection is transient unless it is committed. ``compact`` is asked for a smaller view after an
+    overflow (``overflow``) and by people (``manual``). ``sync`` says that the transcript was replaced.
     """
 
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection: ...
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope, /) -> Projection: ...
     async def compact(
-        self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
+        self, view: Sequence[AgentMessage], reason: str, scope: ContextScope, /
     ) -> Compaction: ...
     def sync(self, view: Sequence[AgentMessage], /) -> None: ...
     def usage(self) -> ContextUsage | None: ...

@@ -15,9 +15,9 @@ from .events import ContextProjected, Stored
 from .lowering import Lowering, digest, fingerprint_of, hash_of
 from .messages import AgentMessage, Message
 from .ports import (
-    CallModel,
     CallOptions,
     Compaction,
+    ContextScope,
     ContextSnapshot,
     ContextUsage,
     ModelRequest,
@@ -34,12 +34,10 @@ from .transcript import Transcript
 class PassThrough:
     """The reference context manager: the model sees the whole transcript."""
 
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope, /) -> Projection:
         return Projection(messages=view)
 
-    async def compact(
-        self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
-    ) -> Compaction:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope, /) -> Compaction:
         return Compaction(changed=False)
 
     def sync(self, view: Sequence[AgentMessage], /) -> None:

@@ -1,25 +1,25 @@
 """What the next model call is sent: the view is chosen, rewritten by the host, lowered and announced.
 
-Read with: ``projection.py`` (how), ``model_call.py`` (the caller), ``ports.py`` (``ContextManager``).
+Read with: ``projection.py`` (how), ``scope.py`` (whom a manager asks), ``model_call.py`` (the caller),
+``ports.py`` (``ContextManager``).
 """
 
 from typing import NamedTuple
 
 import msgspec
 
-from .cleaning import clean_request
-from .errors import ContinueError, HookError, LogError, ModelError, describe
-from .events import ContextCompacted, ModelResponse, Replaced
+from .errors import ContinueError, HookError, LogError, describe
+from .events import ContextCompacted, Replaced, Stored
 from .hooks import BeforeModelCall, BeforeRequest, ModelCallInfo
-from .messages import AgentMessage, Message, Usage, clean_message
-from .ports import CallModel, CallOptions, Compaction, ContextManager, ModelRequest, Projection
+from .messages import AgentMessage, Message, clean_message
+from .ports import CallOptions, Compaction, ContextManager, Edit, ModelRequest, Projection
 from .projection import RequestConfig
 from .pull import pull
-from .reply import generate
 from .run import Run
+from .scope import RunScope
 from .transcript import Transcript
 
-NO_USAGE = Usage()
+_MAX_COMMITS = 4  # rewrites of the transcript before one request
 
 
 class Composed(NamedTuple):
@@ -100,12 +100,10 @@ async def _choose(run: Run) -> Projection:
     """The view, by the context manager; the whole transcript where there is none."""
     manager = run.config.context
     if manager is not None:
-        caller = _caller(run)
         if run.outbox:
             await pull()  # a strategy may take its time
         try:
-            view = run.state.messages
-            chosen: Projection = await run.ask_host(lambda: manager.project(view, caller))
+            chosen = await _project(run, manager)
             view = run.projector.as_view(chosen.messages)
             rewritten = run.config.hooks.before_request is not None  # then this is not yet what is sent
             lower = run.projector.lower if rewritten else run.projector.sent
@@ -119,6 +117,22 @@ async def _choose(run: Run) -> Projection:
     return Projection(messages=run.state.messages)
 
 
+async def _project(run: Run, manager: ContextManager) -> Projection:
+    """Ask the manager, and again for each transcript that it has committed, a few times at most."""
+    scope = RunScope(run)
+    for _ in range(_MAX_COMMITS):
+        chosen: Projection = await run.ask_host(lambda: manager.project(run.state.messages, scope))
+        rewrite = chosen.compaction
+        if rewrite is None or not rewrite.changed:
+            return chosen
+        run.record(compacted(run, rewrite, rewrite.reason, len(chosen.messages)))
+        if not rewrite.commit:
+            return chosen
+        if run.outbox:
+            await pull()
+    raise ValueError("it rewrites the transcript again and again")
+
+
 def _announce(run: Run, projection: Projection, config: RequestConfig) -> Composed | None:
     """Record what the next call sees."""
     request, fact = run.projector.project(run.recorder, config, projection)
@@ -130,83 +144,77 @@ def _announce(run: Run, projection: Projection, config: RequestConfig) -> Compos
     return Composed(request, fact.fingerprint)
 
 
-async def compact(run: Run, manager: ContextManager, reason: str) -> bool:
+async def compact(run: Run, manager: ContextManager, reason: str, instructions: str = "") -> bool:
     """Have the context manager make the view smaller; whether it did."""
-    before = len(run.state.messages)
     try:
-        view, caller = run.state.messages, _caller(run)
-        compaction: Compaction = await run.ask_host(lambda: manager.compact(view, reason, caller))
-        stored = tuple([run.recorder.store(message) for message in compaction.messages])
-        replaced = _replaced(run, compaction)
+        view, scope = run.state.messages, RunScope(run, instructions)
+        rewrite: Compaction = await run.ask_host(lambda: manager.compact(view, reason, scope))
+        fact = compacted(run, rewrite, reason, len(view))
+    except LogError:
+        raise
     except Exception as error:  # noqa: BLE001 (the run then fails by the overflow that this should have mended)
         run.warn("context", f"compaction failed: {describe(error)}")
-        compaction, stored, replaced = Compaction(changed=False), (), None
-    fact = ContextCompacted(
-        committed=replaced is not None,
-        reason=reason,
-        tokens_before=compaction.tokens_before,
-        tokens_after=compaction.tokens_after,
-        messages_before=before,
-        messages_after=before,
-        messages=stored,
-        replaced=replaced,
-    )
-    if replaced is not None:
-        ids = run.state.ids.since(0)
-        gone = ids.index(replaced.last) - ids.index(replaced.first) + 1
-        fact = msgspec.structs.replace(fact, messages_after=before - gone + len(stored))
+        rewrite = Compaction(changed=False)
+        fact = compacted(run, rewrite, reason, len(run.state.messages))
     run.record(fact)
-    return compaction.changed
+    return rewrite.changed
 
 
-def _replaced(run: Run, compaction: Compaction) -> Replaced | None:
-    """The committed range that a compaction stands for; None where it commits nothing.
+def compacted(run: Run, rewrite: Compaction, reason: str, projected: int) -> ContextCompacted:
+    """The fact that says what a rewrite did; ``projected`` is how many messages are shown after it.
 
     Raises:
-        ValueError: the transcript has no such range.
+        ValueError: the edits do not fit the transcript.
+        CodecError: a new message cannot be stored.
     """
-    if not (compaction.changed and compaction.commit):
-        return None
-    ids = run.state.ids.since(0)
-    first, last = compaction.first, compaction.last
-    if first not in ids or last not in ids or ids.index(first) > ids.index(last):
-        raise ValueError(f"a compaction replaces no range of the transcript (first={first!r}, last={last!r})")
-    return Replaced(first=first, last=last)
+    before = len(run.state.messages)
+    edits = rewrite_edits(rewrite, before)
+    fact = ContextCompacted(
+        reason=reason,
+        tokens_before=rewrite.tokens_before,
+        tokens_after=rewrite.tokens_after,
+        messages_before=before,
+        messages_after=projected,
+        steps=rewrite.steps,
+    )
+    if not edits:
+        return fact
+    ids = run.state.ids
+    if not rewrite.commit:
+        covered = [Replaced(first=ids[e.start], last=ids[e.stop - 1]) for e in edits if e.stop > e.start]
+        return msgspec.structs.replace(fact, covered=tuple(covered))
+    first, stop = edits[0].start, edits[-1].stop
+    if first == stop:  # something is put in between: a neighbour says where
+        first, stop = (first - 1, stop) if first else (first, stop + 1)
+    messages: list[str | Stored] = []
+    at, gone = first, 0
+    for edit in edits:
+        messages += ids[at : edit.start]
+        messages += [run.recorder.store(message) for message in edit.messages]
+        gone += edit.stop - edit.start - len(edit.messages)
+        at = edit.stop
+    messages += ids[at:stop]
+    return msgspec.structs.replace(
+        fact,
+        committed=True,
+        messages_after=before - gone,
+        messages=tuple(messages),
+        replaced=Replaced(first=ids[first], last=ids[stop - 1]),
+    )
 
 
-def _caller(run: Run) -> CallModel:
-    """What strategies call models through: recorded and priced, never part of the transcript."""
+def rewrite_edits(rewrite: Compaction, length: int) -> list[Edit]:
+    """The edits of a rewrite of ``length`` messages.
 
-    async def call_model(request: ModelRequest, purpose: str) -> Message:
-        if run.recorder.run not in (run, None):
-            raise ContinueError("context: the run of this strategy has ended")
-        request = clean_request(request)
-        run.record(run.projector.aside(run.recorder, request, purpose))
-        await run.seen()
-        await run.flush()
-        started_at = run.clock.monotonic()
-
-        def respond(reply: Message | None, kind: str) -> None:
-            if run.recorder.run not in (run, None):
-                return  # a strategy that did not stop when the run ended
-            run.record(
-                ModelResponse(
-                    model=run.config.model.name,
-                    usage=(reply and reply.usage) or NO_USAGE,
-                    stop_reason=(reply and reply.stop_reason) or "",
-                    error_kind=kind,
-                    total_s=run.clock.monotonic() - started_at,
-                    purpose=purpose,
-                    reply=reply,
-                )
-            )
-
-        try:
-            reply = await generate(run.config.model, request)
-        except ModelError as error:
-            respond(None, error.error_kind)
-            raise
-        respond(reply, "")
-        return reply
-
-    return call_model
+    Raises:
+        ValueError: they are not in order, overlap, or go beyond the end; or nothing would be left.
+    """
+    edits = list(rewrite.edits) if rewrite.changed else []
+    at, left = 0, length
+    for edit in edits:
+        if not at <= edit.start <= edit.stop <= length:
+            raise ValueError(f"a rewrite does not fit the transcript (start={edit.start}, stop={edit.stop})")
+        at, left = edit.stop, left - (edit.stop - edit.start) + len(edit.messages)
+    if rewrite.changed and rewrite.commit and (not edits or not left):
+        raise ValueError("a rewrite that is to be committed leaves nothing" if edits else "it has no edits")
+    return edits

@@ -95,6 +95,7 @@ class AgentState(Struct, frozen=True, kw_only=True, gc=False):
     system: str = ""
     limits: Limits = Limits()
     window: int = 0
+    context: dict[str, Any] = {}
     active_tools: tuple[str, ...] = ()  # deferred tools that a result has referred to
     blobs: dict[str, Any] = {}
     projection: Projected | None = None
@@ -188,6 +189,7 @@ def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
         tools=fact.tools,
         options=fact.options,
         system=fact.system,
+        context=fact.context,
         limits=fact.limits,
         blobs={**state.blobs, **fact.blobs} if fact.blobs else state.blobs,
         tail=tail,
@@ -365,11 +367,19 @@ def _context_compacted(state: AgentState, fact: ContextCompacted) -> AgentState:
         return replace(state, seq=fact.seq)
     held, ids = state.messages.since(0), state.ids.since(0)
     first, last = ids.index(fact.replaced.first), ids.index(fact.replaced.last)
-    new = [_numbered(stored, number) for number, stored in enumerate(fact.messages, state.message_count + 1)]
-    new_ids = [f"m{state.message_count + number}" for number in range(1, len(new) + 1)]
-    seen, active = state.seen_calls, state.active_tools
-    for stored in fact.messages:
-        seen, active = _noted(seen, active, stored.message)
+    kept = dict(zip(ids[first : last + 1], held[first : last + 1], strict=True))
+    new: list[AgentMessage] = []
+    new_ids: list[str] = []
+    seen, active, count = state.seen_calls, state.active_tools, state.message_count
+    for each in fact.messages:
+        if isinstance(each, str):
+            new.append(kept[each])
+            new_ids.append(each)
+            continue
+        count += 1
+        seen, active = _noted(seen, active, each.message)
+        new.append(_numbered(each, count))
+        new_ids.append(f"m{count}")
     messages = [*held[:first], *new, *held[last + 1 :]]
     tail = ""
     for message in messages:
@@ -382,7 +392,7 @@ def _context_compacted(state: AgentState, fact: ContextCompacted) -> AgentState:
         active_tools=active,
         messages=Transcript(messages),
         ids=Transcript([*ids[:first], *new_ids, *ids[last + 1 :]]),
-        message_count=state.message_count + len(new),
+        message_count=count,
     )
 
 
@@ -467,7 +477,7 @@ def _queue_changed(state: AgentState, fact: QueueChanged) -> AgentState:
 
 
 def _config_changed(state: AgentState, fact: ConfigChanged) -> AgentState:
-    names = ("model", "tools", "options", "system", "limits", "window", "active_tools")
+    names = ("model", "tools", "options", "system", "limits", "window", "active_tools", "context")
     changes = {name: value for name in names if (value := getattr(fact, name)) is not None}
     return replace(state, seq=fact.seq, blobs={**state.blobs, **fact.blobs}, **changes)
 

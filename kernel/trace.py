@@ -81,7 +81,7 @@ def _tool_exec_end(event: ToolExecEnd) -> str:
 
 
 def _config_changed(event: ConfigChanged) -> str:
-    names = ("model", "tools", "options", "system", "limits", "window", "active_tools")
+    names = ("model", "tools", "options", "system", "limits", "window", "active_tools", "context")
     return " ".join([name for name in names if getattr(event, name) is not None])
 
 

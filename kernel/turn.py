@@ -5,6 +5,7 @@ Read with: ``loop.py`` (the caller), ``config.py`` (``Settings``), ``hooks.py``.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,8 +14,9 @@ from .config import AgentContext, LoopConfig, Settings
 from .errors import HookError, LogError, ToolDefinitionError, describe
 from .events import ConfigChanged, QueueChanged, TurnEnd, TurnStart
 from .hooks import AfterTurn, BeforeTurn, TurnInfo
+from .json_edge import plain_json
 from .messages import user_message
-from .ports import SystemBlock
+from .ports import ContextManager, Describes, SystemBlock, window_of
 from .projection import RequestConfig
 from .pull import pull
 from .redaction import holds_key
@@ -51,6 +53,11 @@ def request_config(
     held_back = len(offered) < len(toolbox.specs)
     all_tools = clean_tools(toolbox.specs) if held_back else ()
     return RequestConfig(clean_system(blocks), clean_tools(offered), options, all_tools)
+
+
+def described(manager: ContextManager | None) -> dict[str, Any]:
+    """What a context manager says of itself, as JSON; empty where it says nothing."""
+    return dict(plain_json(manager.describe())) if isinstance(manager, Describes) else {}
 
 
 def start_turn(run: Run) -> None:
@@ -100,6 +107,8 @@ def _take(run: Run, new: Settings, active: tuple[str, ...]) -> None:
         active_tools=active if active != run.active_tools else None,
         blobs=request.blobs(run.state.blobs),
         toolbox=request.toolbox_hash if request.toolbox_hash != before.toolbox_hash else None,
+        window=window_of(config.model) if window_of(config.model) != window_of(old.model) else None,
+        context=context if (context := described(config.context)) != run.state.context else None,
     )
     run.config, run.context, run.toolbox, run.request = config, new.context, toolbox, request
     run.active_tools = active
@@ -111,6 +120,8 @@ def _take(run: Run, new: Settings, active: tuple[str, ...]) -> None:
         changes.limits,
         changes.active_tools,
         changes.toolbox,
+        changes.window,
+        changes.context,
     )
     if any(value is not None for value in said):
         run.record(changes)
@@ -121,7 +132,7 @@ def _take(run: Run, new: Settings, active: tuple[str, ...]) -> None:
 def tell_of_changes(run: Run, before: AgentState) -> None:
     """Say what is another than in the last run of the session; its start has said it by hashes already."""
     now = run.state
-    names = ("model", "tools", "options", "system", "limits")
+    names = ("model", "tools", "options", "system", "limits", "context")
     changed = {name: value for name in names if (value := getattr(now, name)) != getattr(before, name)}
     if changed:
         run.record(ConfigChanged(**changed))

@@ -15,10 +15,11 @@ from unspool.kernel.errors import ContextOverflowError, RateLimitError
 from unspool.kernel.hooks import Verdict
 from unspool.kernel.messages import AgentMessage, Message, Usage, user_message
 from unspool.kernel.ports import (
-    CallModel,
     Compaction,
+    ContextScope,
     ContextSnapshot,
     ContextUsage,
+    Edit,
     ModelRequest,
     Projection,
     StreamEnd,
@@ -135,20 +136,20 @@ def _turn_after(messages: Sequence[Message]) -> int:
 class Summaries:
     """A context manager that commits a summary of all turns before one when there is an overflow."""
 
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope, /) -> Projection:
         return Projection(messages=view)
 
-    async def compact(
-        self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
-    ) -> Compaction:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope, /) -> Compaction:
         old: list[Message] = []
         for message in view:
             if message.text.startswith(f"turn {_KEPT}:") or not isinstance(message, Message):
                 break
             old.append(message)
         asked = ModelRequest(messages=(user_message(f"summarise {len(old)} messages"),))
-        summary = user_message((await call_model(asked, "compaction")).text)
-        return Compaction(changed=True, commit=True, messages=(summary,), first=old[0].id, last=old[-1].id)
+        summary = user_message((await scope.call_model(asked, "compaction")).text)
+        return Compaction(
+            changed=True, commit=True, edits=[Edit(start=0, stop=len(old), messages=(summary,))]
+        )
 
     def sync(self, view: Sequence[AgentMessage], /) -> None:
         """Nothing to remember."""

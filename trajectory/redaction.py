@@ -169,13 +169,13 @@ def _content_of_hash(value: Any, hide: _Hide) -> Any:
 
 _BLOBS = _each(_content_of_hash)
 _FACTS: Final[Mapping[str, _Walk]] = {
-    "agent_start": _fields(blobs=_BLOBS, history=_each(_STORED)),
+    "agent_start": _fields(blobs=_BLOBS, history=_each(_STORED), context=_all),
     "turn_start": _fields(),
     "turn_end": _fields(),
     "message_end": _STORED,
     "context_projected": _fields(append=_each(_STORED), items=_each(_fields(reason=_all)), blobs=_BLOBS),
     "context_compacting": _fields(plan=_all),
-    "context_compacted": _fields(messages=_each(_STORED)),
+    "context_compacted": _fields(messages=_each(_STORED), steps=_each(_fields(note=_all))),
     "model_response": _fields(reply=_MESSAGE),
     "retry": _fields(message=_all),
     "tool_exec_start": _fields(label=_all, args=_all),
@@ -184,7 +184,7 @@ _FACTS: Final[Mapping[str, _Walk]] = {
     "tool_exec_dispatch": _fields(args=_all),
     "tool_exec_end": _fields(content=_CONTENT, details=_all),
     "queue_changed": _STORED,
-    "config_changed": _fields(blobs=_BLOBS),
+    "config_changed": _fields(blobs=_BLOBS, context=_all),
     "session_changed": _fields(title=_all, metadata=_all),
     "handoff": _fields(),
     "child_started": _fields(),

@@ -552,8 +552,8 @@ class _Performance:
         kept, marker = "", None
         for fact in self._rest_of(cut):
             if isinstance(fact, ContextCompacted) and fact.reason == "interrupted":
-                heard = [each.message.text for each in fact.messages if each.message is not None]
-                kept = "".join(heard)
+                heard = [each.message for each in fact.messages if isinstance(each, Stored)]
+                kept = "".join([message.text for message in heard if message is not None])
             elif isinstance(fact, MessageEnd) and fact.message is not None:
                 if fact.message.stop_reason == "interrupted":
                     kept = fact.message.text

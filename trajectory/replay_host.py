@@ -13,9 +13,12 @@ from msgspec.structs import replace
 from unspool.kernel.codec import transcript_entry
 from unspool.kernel.errors import ModelError
 from unspool.kernel.events import (
+    AgentStart,
     ApprovalDecided,
     ApprovalRequested,
+    ConfigChanged,
     ContextCompacted,
+    ContextCompacting,
     ContextProjected,
     ErrorEvent,
     Fact,
@@ -40,11 +43,12 @@ from unspool.kernel.hooks import (
 )
 from unspool.kernel.messages import AgentMessage, Message, ToolCall
 from unspool.kernel.ports import (
-    CallModel,
     CallOptions,
     Compaction,
+    ContextScope,
     ContextSnapshot,
     ContextUsage,
+    Edit,
     Projection,
 )
 from unspool.kernel.state import AgentState
@@ -324,22 +328,41 @@ class RecordedContext:
         self._known: Transcript[str] = Transcript()
         self._messages: dict[str, AgentMessage] = {}
 
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
+    def describe(self) -> Mapping[str, Any]:
+        """What the recorded manager said of itself."""
+        match self._conductor.next:
+            case AgentStart() as fact:
+                return fact.context
+            case ConfigChanged(context=dict() as said):
+                return said
+            case _:
+                return self._state().context
+
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope, /) -> Projection:
         """The recorded view."""
-        await self._call(call_model)
-        await self._conductor.settle()
+        await self._do_again(scope)
         following = self._conductor.next
         if isinstance(following, ErrorEvent) and following.kind == "context" and not following.fatal:
             raise HostError(following.message.partition("is sent: ")[2])
+        rewrite = None
+        if isinstance(following, ContextCompacted) and following.reason != "interrupted":
+            rewrite = self._rewrite(following, changed=True)
+            if rewrite.commit:
+                return Projection(messages=view, compaction=rewrite)
+            following = self._conductor.recording.at(following.seq + 1)
         if not isinstance(following, ContextProjected):
-            return Projection(messages=view)
+            return Projection(messages=view, compaction=rewrite)
         state = self._state()
         if self._shows_all(following, state):
-            return Projection(messages=view, tokens=following.tokens)
+            return Projection(messages=view, tokens=following.tokens, compaction=rewrite)
         known = self._by_id(state)
         references = view_of(following, state)
         messages = [known.get(each) if isinstance(each, str) else stored_message(each) for each in references]
-        return Projection(messages=[each for each in messages if each is not None], tokens=following.tokens)
+        return Projection(
+            messages=[each for each in messages if each is not None],
+            tokens=following.tokens,
+            compaction=rewrite,
+        )
 
     def _shows_all(self, fact: ContextProjected, state: AgentState) -> bool:
         """Whether a projection shows the whole conversation; costs what is new in it."""
@@ -363,37 +386,55 @@ class RecordedContext:
         self._known = state.ids
         return self._messages
 
-    async def compact(
-        self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
-    ) -> Compaction:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope, /) -> Compaction:
         """The recorded compaction."""
-        await self._call(call_model)
-        await self._conductor.settle()
+        await self._do_again(scope)
         following = self._conductor.next
         if isinstance(following, ErrorEvent) and following.kind == "context":
             raise HostError(following.message.partition("compaction failed: ")[2])
         if not isinstance(following, ContextCompacted):
             return Compaction(changed=False)
         after = self._conductor.recording.at(following.seq + 1)
-        replaced, messages = following.replaced, [stored_message(each) for each in following.messages]
+        changed = following.committed or isinstance(after, ContextProjected | QueueChanged)
+        return self._rewrite(following, changed=changed)
+
+    def _rewrite(self, fact: ContextCompacted, *, changed: bool) -> Compaction:
+        """What a manager must have given for a fact to say what it says."""
+        ids = self._state().ids.since(0)
+        if fact.committed:
+            edits = _edits(fact, ids)
+        else:
+            edits = [Edit(start=ids.index(c.first), stop=ids.index(c.last) + 1) for c in fact.covered]
         return Compaction(
-            changed=following.committed or isinstance(after, ContextProjected | QueueChanged),
-            commit=following.committed,
-            messages=[message for message in messages if message is not None],
-            first=replaced.first if replaced else "",
-            last=replaced.last if replaced else "",
-            tokens_before=following.tokens_before,
-            tokens_after=following.tokens_after,
+            changed=changed,
+            commit=fact.committed,
+            edits=edits,
+            reason=fact.reason,
+            steps=fact.steps,
+            tokens_before=fact.tokens_before,
+            tokens_after=fact.tokens_after,
         )
 
-    async def _call(self, call_model: CallModel) -> None:
-        """Make the calls that a strategy made."""
-        while isinstance(following := self._conductor.next, ContextProjected) and following.purpose:
-            request = self._conductor.recording.asides[following.seq].request
-            try:
-                await call_model(replace(request, messages=self._sent(following)), following.purpose)
-            except ModelError:
-                continue  # what the strategy made of it comes next
+    async def _do_again(self, scope: ContextScope) -> None:
+        """Say what a manager said, and make the calls that its strategies made."""
+        while True:
+            await self._conductor.settle()
+            match self._conductor.next:
+                case ContextCompacting() as fact if fact.reason != "overflow":
+                    scope.announce(fact.reason, fact.plan)
+                case ErrorEvent(kind="context_strategy", fatal=False) as fact:
+                    scope.warn(fact.message, **fact.details)
+                case ContextProjected() as fact if fact.purpose:
+                    await self._call(fact, scope)
+                case _:
+                    return
+
+    async def _call(self, fact: ContextProjected, scope: ContextScope) -> None:
+        request = self._conductor.recording.asides[fact.seq].request
+        try:
+            await scope.call_model(replace(request, messages=self._sent(fact)), fact.purpose)
+        except ModelError:
+            return  # what the strategy made of it comes next
 
     def _sent(self, fact: ContextProjected) -> list[Message]:
         """The messages of a strategy's call; those of the conversation are the very same."""
@@ -412,3 +453,26 @@ class RecordedContext:
 
     def snapshot(self) -> ContextSnapshot | None:
         return None
+
+
+def _edits(fact: ContextCompacted, ids: Sequence[str]) -> list[Edit]:
+    """The edits that a committed rewrite was made of: what is new between those that stay."""
+    assert fact.replaced is not None
+    at, stop = ids.index(fact.replaced.first), ids.index(fact.replaced.last) + 1
+    edits: list[Edit] = []
+    new: list[AgentMessage] = []
+
+    def close(index: int) -> None:
+        if new or index > at:
+            edits.append(Edit(start=at, stop=index, messages=tuple(new)))
+            new.clear()
+
+    for each in fact.messages:
+        if isinstance(each, str):
+            kept = ids.index(each, at)
+            close(kept)
+            at = kept + 1
+        elif (message := stored_message(each)) is not None:
+            new.append(message)
+    close(stop)
+    return edits

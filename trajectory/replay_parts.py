@@ -119,7 +119,7 @@ class RecordedModel:
         error = RecordedOverflow if kind == "context_overflow" else RecordedError
         for fact in self._conductor.recording.rest_of_run(response.seq, response.run_id):
             match fact:
-                case ContextCompacting():
+                case ContextCompacting() if fact.reason == "overflow":
                     text = fact.plan
                 case RetryEvent():
                     return error(fact.error_kind, fact.message, {}, fact.delay_s)

@@ -159,6 +159,13 @@ def _check_stored(entries: Iterable[str | Stored]) -> None:
 def _check_start(fact: AgentStart) -> None:
     check_json(fact.blobs, "$.blobs")
     _check_stored(fact.history)
+    if fact.context != _EMPTY:
+        check_json(fact.context, "$.context")
+
+
+def _check_changed(fact: ConfigChanged) -> None:
+    check_json(fact.blobs, "$.blobs")
+    check_json(fact.context, "$.context")
 
 
 def _check_projected(fact: ContextProjected) -> None:
@@ -185,7 +192,7 @@ _RULES: Final[dict[type, Callable[[Any], None]]] = {
     ApprovalRequested: lambda fact: check_json(fact.previews, "$.previews"),
     ApprovalDecided: lambda fact: check_json(fact.args, "$.args"),
     ToolExecEnd: _check_tool_end,
-    ConfigChanged: lambda fact: check_json(fact.blobs, "$.blobs"),
+    ConfigChanged: _check_changed,
     SessionChanged: lambda fact: check_json(fact.metadata, "$.metadata"),
     ErrorEvent: lambda fact: check_json(fact.details, "$.details"),
 }

@@ -3,7 +3,7 @@
 Read with: ``rebuild.py``, ``transcript.py``, ``unspool.kernel.state``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -55,13 +55,16 @@ def committed_by(fact: Fact, before: AgentState, after: AgentState) -> Iterator[
             yield from _numbered(fact.history, before, after.messages.since(len(before.messages)))
         case ContextCompacted() if fact.committed and fact.replaced is not None:
             first = before.ids.since(0).index(fact.replaced.first)
-            yield from _numbered(fact.messages, before, after.messages[first : first + len(fact.messages)])
+            new = zip(fact.messages, after.messages[first : first + len(fact.messages)], strict=True)
+            put = [(stored, message) for stored, message in new if not isinstance(stored, str)]
+            yield from _numbered([stored for stored, _ in put], before, [message for _, message in put])
         case _:
             return
 
 
-def _numbered(stored: tuple[Stored, ...], before: AgentState, messages: object) -> Iterator[Committed]:
-    assert isinstance(messages, list)
+def _numbered(
+    stored: Sequence[Stored], before: AgentState, messages: Sequence[AgentMessage]
+) -> Iterator[Committed]:
     for number, (each, message) in enumerate(zip(stored, messages, strict=True), before.message_count + 1):
         yield Committed(f"m{number}", message, _as_sent(each, message) if each.app else message)
 

@@ -376,9 +376,9 @@ def test_inject_while_a_request_is_built(go: Go) -> None:
     told: list[str] = []
 
     class Slow(PassThrough):
-        async def project(self, view: Any, call_model: Any, /) -> Any:
+        async def project(self, view: Any, scope: Any, /) -> Any:
             told.append(made.agent.inject("hello"))
-            return await super().project(view, call_model)
+            return await super().project(view, scope)
 
     made = Made("hi", messages=[user_message("a")], context=Slow())
     go(made.agent.build_request)
@@ -451,7 +451,7 @@ class Clumsy(PassThrough):
     def __init__(self) -> None:
         self.broken = True
 
-    async def project(self, view: Any, call_model: Any, /) -> Any:
+    async def project(self, view: Any, scope: Any, /) -> Any:
         broken, self.broken = self.broken, False
         return Projection(messages=[view[0], None] if broken else list(view))  # type: ignore[list-item]  # the fault
 
@@ -494,7 +494,7 @@ def test_requests_of_a_conversation_that_begins_again_can_be_rebuilt(go: Go) -> 
     codec.register("note", Note)
 
     class Lists(PassThrough):
-        async def project(self, view: Any, call_model: Any, /) -> Any:
+        async def project(self, view: Any, scope: Any, /) -> Any:
             return Projection(messages=list(view))
 
     made = Made("one", "two", codec=codec, context=Lists())

@@ -302,8 +302,8 @@ def test_the_context_manager_is_told_of_the_conversation_once(go: Go, world: Wor
 class Opening(PassThrough):
     """Shows the model something before the conversation that is not in it."""
 
-    async def project(self, view: Any, call_model: Any, /) -> Any:
-        shown = await super().project([Note("in this view alone"), *view], call_model)
+    async def project(self, view: Any, scope: Any, /) -> Any:
+        shown = await super().project([Note("in this view alone"), *view], scope)
         return replace(shown, tokens=len(view) + 1)
 
 
@@ -350,8 +350,8 @@ class Reminding(PassThrough):
     def __init__(self, message: Any) -> None:
         self.message = message
 
-    async def project(self, view: Any, call_model: Any, /) -> Any:
-        return await super().project([self.message, *view], call_model)
+    async def project(self, view: Any, scope: Any, /) -> Any:
+        return await super().project([self.message, *view], scope)
 
 
 def test_a_message_without_a_class_in_the_view_alone(go: Go, world: World) -> None:

@@ -33,6 +33,7 @@ from unspool.kernel import (
     ChildEnded,
     ChildStarted,
     Codec,
+    CompactionStep,
     ConfigChanged,
     ContextCompacted,
     ContextCompacting,
@@ -122,7 +123,8 @@ class Story:
         self.run_id = f"r{self.state.runs + 1}"
         start = AgentStart(
             agent="teller", previous_run=before, tools=config.tools_hash, options=config.options_hash,
-            system=config.system_hash, toolbox=config.toolbox_hash, blobs=config.blobs(self.state.blobs), **fields,
+            system=config.system_hash, toolbox=config.toolbox_hash, blobs=config.blobs(self.state.blobs),
+            context={"manager": "engine", "window": 1000}, **fields,
         )  # fmt: skip
         self.tell(start)
 
@@ -262,7 +264,7 @@ def story() -> list[Fact]:
     it.tell(TurnEnd(1))
     changed = ConfigChanged(
         model="golden/two", tools=LATER.tools_hash, options=LATER.options_hash, system=LATER.system_hash, limits=replace(limits, turns=5), window=1000,
-        active_tools=("find",), blobs=LATER.blobs(it.state.blobs), toolbox="",
+        active_tools=("find",), blobs=LATER.blobs(it.state.blobs), toolbox="", context={},
     )  # fmt: skip
     it.tell(changed, TurnStart(2))
     it.tell(QueueChanged("steering", "taken", ("q2",)))
@@ -280,10 +282,15 @@ def story() -> list[Fact]:
     it.tell(aside, ModelResponse(model="golden/two", usage=USAGE, purpose="compaction", reply=summary))
     compacted = ContextCompacted(
         committed=True, reason="overflow", tokens_before=900, tokens_after=90, messages_before=11,
-        messages_after=10, messages=(Stored(message=user_message("What was before.")),),
-        replaced=Replaced(first="m1", last="m2"),
+        messages_after=10, messages=(Stored(message=user_message("What was before.")), "m3"),
+        replaced=Replaced(first="m1", last="m3"),
+        steps=(CompactionStep(strategy="summary", messages=2, tokens_before=900, tokens_after=90, note="m1 to m2"),),
     )  # fmt: skip
     it.tell(compacted)
+    shown = ContextCompacted(
+        reason="threshold", messages_before=10, messages_after=9, covered=(Replaced(first="m4", last="m4"),)
+    )
+    it.tell(shown)
     it.project(LATER, [Stored(message=user_message("A reminder, for this call only."))], tokens=80)
     it.say(Text("Done."), stop_reason="stop", usage=USAGE)
     it.tell(ModelResponse(model="golden/two", usage=USAGE, stop_reason="stop", source="hook"), TurnEnd(2))

@@ -18,6 +18,7 @@ from unspool.kernel import (
     Codec,
     Compaction,
     ContextUsage,
+    Edit,
     Fact,
     FakeClock,
     Hooks,
@@ -148,13 +149,13 @@ class Newest:
     def __init__(self, keep: int = 3) -> None:
         self.keep = keep
 
-    async def project(self, view: Sequence[AgentMessage], call_model: Any, /) -> Projection:
+    async def project(self, view: Sequence[AgentMessage], scope: Any, /) -> Projection:
         start = max(0, len(view) - self.keep)
         while start and view[start].role == "tool":
             start -= 1
         return Projection(messages=list(view)[start:], tokens=10 * (len(view) - start))
 
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: Any, /) -> Compaction:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: Any, /) -> Compaction:
         return Compaction(changed=False)
 
     def sync(self, view: Sequence[AgentMessage], /) -> None:
@@ -175,29 +176,27 @@ class Summaries(Newest):
         self.said = 0
         self.summary: Message | None = None
 
-    async def project(self, view: Sequence[AgentMessage], call_model: Any, /) -> Projection:
+    async def project(self, view: Sequence[AgentMessage], scope: Any, /) -> Projection:
         messages = list(view)
         cut = max((at for at, each in enumerate(messages) if each.role == "user"), default=0)
         if cut > 2 and self.said != cut:
-            self.summary, self.said = await self._ask(messages[:cut], call_model), cut
+            self.summary, self.said = await self._ask(messages[:cut], scope), cut
         head = [self.summary] if self.summary is not None and cut else []
         return Projection(messages=[*head, *messages[cut if head else 0 :]])
 
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: Any, /) -> Compaction:
-        messages = [each for each in view if isinstance(each, Message)]
-        summary = await self._ask(messages[:1], call_model)
-        replaced = messages[0].id
-        return Compaction(
-            changed=True, commit=True, messages=[summary], first=replaced, last=replaced, tokens_before=9
-        )
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: Any, /) -> Compaction:
+        first = next(at for at, each in enumerate(view) if isinstance(each, Message))
+        summary = await self._ask(view[first : first + 1], scope)
+        edits = [Edit(start=first, stop=first + 1, messages=[summary])]
+        return Compaction(changed=True, commit=True, edits=edits, tokens_before=9)
 
-    async def _ask(self, messages: Sequence[AgentMessage], call_model: Any) -> Message:
+    async def _ask(self, messages: Sequence[AgentMessage], scope: Any) -> Message:
         request = ModelRequest(
             messages=[*[each for each in messages if isinstance(each, Message)], user_message("Sum up.")],
             system=(SystemBlock(text="You sum up."),),
             options=CallOptions(temperature=1),
         )
-        reply = await call_model(request, "compaction")
+        reply = await scope.call_model(request, "compaction")
         return user_message(f"Before: {reply.text}")
 
 

@@ -27,6 +27,7 @@ from unspool.kernel import (
     ContextManager,
     ContextSnapshot,
     ContextUsage,
+    Edit,
     FakeClock,
     Message,
     ModelRequest,
@@ -54,7 +55,7 @@ from unspool.kernel.conformance import ConformanceError, Kit, living
 from unspool.kernel.conformance_context import check_context
 from unspool.kernel.conformance_model import check_model
 from unspool.kernel.conformance_tool import check_tool, wrong_arguments
-from unspool.kernel.ports import CallModel
+from unspool.kernel.ports import ContextScope
 from unspool.kernel.spawn import current_backend
 from unspool.llm import OpenAIChatModel
 from unspool.llm.http import close_connections
@@ -1005,7 +1006,7 @@ class GoodContext(PassThrough):
 
     KEEP = 60
 
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel) -> Any:
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope) -> Any:
         return Projection(messages=self.cut(view), tokens=len(view))
 
     def cut(self, view: Sequence[AgentMessage]) -> Sequence[AgentMessage]:
@@ -1027,34 +1028,31 @@ class GoodContext(PassThrough):
 class Summarising(GoodContext):
     """Commits a summary of all but the newest user message and what follows it."""
 
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: CallModel) -> Any:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope) -> Any:
         newest = max(n for n, message in enumerate(view) if message.role == "user" and message.text)
-        gone = [message for message in view[:newest] if isinstance(message, Message)]
-        if len(gone) < 20:
+        if newest < 20:
             return Compaction(changed=False)
         request = ModelRequest(messages=(user_message("Sum this up."),))
-        summary = await call_model(request, "compaction")
+        summary = await scope.call_model(request, "compaction")
         return Compaction(
             changed=True,
             commit=True,
-            messages=[user_message(summary.text)],
-            first=gone[0].id,
-            last=gone[-1].id,
+            edits=[Edit(start=0, stop=newest, messages=[user_message(summary.text)])],
         )
 
 
 class RaisingProject(GoodContext):
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel) -> Any:
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope) -> Any:
         raise KeyError("window") if len(view) == 1 else KeyError("other")
 
 
 class ProjectsList(GoodContext):
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel) -> Any:
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope) -> Any:
         return list(view)
 
 
 class ProjectsText(GoodContext):
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel) -> Any:
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope) -> Any:
         return Projection(messages=["hello"])  # type: ignore[list-item]
 
 
@@ -1127,32 +1125,31 @@ class AsyncSync(GoodContext):
 
 
 class RaisingCompact(GoodContext):
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: CallModel) -> Any:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope) -> Any:
         raise KeyError(reason)
 
 
 class CompactsToBool(GoodContext):
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: CallModel) -> Any:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope) -> Any:
         return False
 
 
 class CompactsNoRange(GoodContext):
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: CallModel) -> Any:
-        return Compaction(changed=True, commit=True, first="m3", last="m1")
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope) -> Any:
+        return Compaction(changed=True, commit=True, edits=[Edit(start=3, stop=1)])
 
 
 class PretendsToCompact(GoodContext):
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: CallModel) -> Any:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope) -> Any:
         return Compaction(changed=True)
 
 
 class CompactsUserAway(Summarising):
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: CallModel) -> Any:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope) -> Any:
         if len(view) < 1000 or view[-1].role != "user":
             return Compaction(changed=False)
-        return Compaction(
-            changed=True, commit=True, messages=[user_message("All done.")], first="m1", last=f"m{len(view)}"
-        )
+        edits = [Edit(start=0, stop=len(view), messages=[user_message("All done.")])]
+        return Compaction(changed=True, commit=True, edits=edits)
 
 
 class NegativeContextUsage(GoodContext):
@@ -1166,21 +1163,21 @@ class RaisingSnapshot(GoodContext):
 
 
 class AsksBadly(Summarising):
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: CallModel) -> Any:
-        await call_model(ModelRequest(messages=()), "compaction")
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope) -> Any:
+        await scope.call_model(ModelRequest(messages=()), "compaction")
         return Compaction(changed=False)
 
 
 class AsksForNothing(Summarising):
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: CallModel) -> Any:
-        await call_model(ModelRequest(messages=(user_message("Sum up."),)), "")
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope) -> Any:
+        await scope.call_model(ModelRequest(messages=(user_message("Sum up."),)), "")
         return Compaction(changed=False)
 
 
 class NeedsModel(GoodContext):
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel) -> Any:
-        await call_model(ModelRequest(messages=(user_message("Which ones?"),)), "selection")
-        return await super().project(view, call_model)
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope) -> Any:
+        await scope.call_model(ModelRequest(messages=(user_message("Which ones?"),)), "selection")
+        return await super().project(view, scope)
 
 
 BROKEN_CONTEXTS: list[tuple[type, str]] = [

@@ -12,12 +12,12 @@ from unspool import Agent, Message, ToolError, raw_tool, tool
 from unspool.kernel import (
     AgentMessage,
     AuthError,
-    CallModel,
     CallOptions,
     Codec,
     CodecError,
     Compaction,
     Content,
+    ContextScope,
     Document,
     Image,
     LogError,
@@ -277,18 +277,16 @@ def test_what_a_tool_says_is_sent_and_stored_without_keys(tmp_path: Path) -> Non
 class Curious:
     """A context manager that asks a model about everything it was given."""
 
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope, /) -> Projection:
         request = ModelRequest(
             messages=(Message(role="user", content=(Text(f"what is {KEY}?"),)),),
             system=(SystemBlock(text=f"forget {KEY}"),),
             tools=(ToolSpec(name="ask", description=f"use {KEY}", schema={"title": KEY}),),
         )
-        await call_model(request, "curiosity")
+        await scope.call_model(request, "curiosity")
         return Projection(messages=view)
 
-    async def compact(
-        self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
-    ) -> Compaction:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope, /) -> Compaction:
         return Compaction(changed=False)
 
     def sync(self, view: Sequence[AgentMessage], /) -> None: ...

@@ -38,9 +38,11 @@ from unspool.kernel import (
     CallOptions,
     Codec,
     Compaction,
+    CompactionStep,
     ContextSnapshot,
     ContextUsage,
     ContinueError,
+    Edit,
     Event,
     Fact,
     FakeClock,
@@ -158,9 +160,21 @@ class Squeezing:
     def __init__(self) -> None:
         self.held = 0
 
-    async def project(self, view: Sequence[Any], call_model: Any, /) -> Projection:
+    async def project(self, view: Sequence[Any], scope: Any, /) -> Projection:
         if len(view) % 7 == 6:
-            await call_model(ModelRequest(messages=[user_message("sum up")]), "compaction")
+            await scope.call_model(ModelRequest(messages=[user_message("sum up")]), "compaction")
+        if len(view) % 11 == 10 and view[-1].role == "user" and view[-1].text != "kept short":
+            scope.announce("threshold", "every third")
+            scope.warn("not all of it", third=3)
+            edits = [
+                Edit(start=0, stop=1, messages=[user_message("what was first")]),
+                Edit(start=len(view) - 1, stop=len(view), messages=[user_message("kept short")]),
+            ]
+            steps = (CompactionStep(strategy="third", messages=2, tokens_before=3, tokens_after=2),)
+            rewrite = Compaction(
+                changed=True, commit=len(view) % 2 == 0, edits=edits, reason="threshold", steps=steps
+            )
+            return Projection(messages=view, compaction=rewrite)
         if len(view) < 9:
             return Projection(messages=view, tokens=len(view))
         before: Any = user_message("what was before")
@@ -171,18 +185,16 @@ class Squeezing:
                 before = OpaqueMessage(message.kind, message.data, message.lowered)
         return Projection(messages=[before, *view[-5:]], tokens=7)
 
-    async def compact(self, view: Sequence[Any], reason: str, call_model: Any, /) -> Compaction:
-        known = [message for message in view[:-1] if isinstance(message, Message)]
+    async def compact(self, view: Sequence[Any], reason: str, scope: Any, /) -> Compaction:
+        known = [at for at, message in enumerate(view[:-1]) if isinstance(message, Message)]
         if not known:
             return Compaction(changed=False)
         summary: list[Any] = [
             user_message("a summary"),
             *[note for note in view if isinstance(note, Note)][:1],
         ]
-        ends = {"first": known[0].id, "last": known[-1].id}
-        return Compaction(
-            changed=True, commit=True, messages=summary, tokens_before=9, tokens_after=2, **ends
-        )
+        edits = [Edit(start=known[0], stop=known[-1] + 1, messages=summary)]
+        return Compaction(changed=True, commit=True, edits=edits, tokens_before=9, tokens_after=2)
 
     def sync(self, view: Sequence[Any], /) -> None:
         self.held = len(view)

@@ -16,9 +16,10 @@ from unspool import Agent, CallOptions, Limits, assistant_message, tool, user_me
 from unspool.kernel import (
     AgentContext,
     AgentMessage,
-    CallModel,
     Compaction,
     ContextCompacted,
+    ContextScope,
+    Edit,
     LoopConfig,
     ModelResponse,
     PassThrough,
@@ -285,15 +286,13 @@ def test_an_overflow_is_healed(model: HttpModel, llama_server: LlamaServer, back
 class Summary(PassThrough):
     """Puts the model's own summary in the place of all that came before the newest question."""
 
-    async def compact(
-        self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
-    ) -> Compaction:
-        first, last = view[0], view[-2]
-        assert isinstance(first, Message) and isinstance(last, Message)
-        said = await call_model(ask(f"In one sentence, what is this about? {first.text[:50]}"), "compaction")
-        return Compaction(
-            changed=True, commit=True, messages=[user_message(said.text)], first=first.id, last=last.id
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope, /) -> Compaction:
+        first = view[0]
+        said = await scope.call_model(
+            ask(f"In one sentence, what is this about? {first.text[:50]}"), "compaction"
         )
+        edits = [Edit(start=0, stop=len(view) - 1, messages=[user_message(said.text)])]
+        return Compaction(changed=True, commit=True, edits=edits)
 
 
 def test_a_bad_request(either: HttpModel) -> None:

@@ -259,7 +259,7 @@ async def for_ever(*_: Any) -> Any:
 
 
 class Hanging(PassThrough):
-    async def project(self, view: Any, call_model: Any, /) -> Projection:
+    async def project(self, view: Any, scope: Any, /) -> Projection:
         await anyio.sleep_forever()
         raise AssertionError
 

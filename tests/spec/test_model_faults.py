@@ -24,7 +24,7 @@ from unspool.kernel import (
     user_message,
 )
 from unspool.kernel.errors import error_kind
-from unspool.kernel.ports import CallModel
+from unspool.kernel.ports import ContextScope
 from unspool.llm.scripted import Cut, Say, Unfinished, Wait, call
 
 ONCE = Retry(attempts=0)
@@ -207,12 +207,10 @@ class Shrinking(PassThrough):
         self.commits = commits
         self.small = False
 
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope, /) -> Projection:
         return Projection(messages=view[-1:] if self.small else view)
 
-    async def compact(
-        self, view: Sequence[AgentMessage], reason: str, call_model: CallModel, /
-    ) -> Compaction:
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope, /) -> Compaction:
         self.small = self.shrinks
         return Compaction(changed=True)
 
@@ -243,7 +241,7 @@ def test_second_overflow_ends_the_run(play: Player) -> None:  # T437, I-11
 
 
 class Broken(PassThrough):
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope, /) -> Projection:
         raise ZeroDivisionError("strategy")
 
 
@@ -255,7 +253,7 @@ def test_failing_projection_sends_the_whole_view(play: Player) -> None:  # T473,
 
 
 class LastTwo(PassThrough):
-    async def project(self, view: Sequence[AgentMessage], call_model: CallModel, /) -> Projection:
+    async def project(self, view: Sequence[AgentMessage], scope: ContextScope, /) -> Projection:
         return Projection(messages=view[-2:])
 
 

@@ -18,6 +18,7 @@ from unspool.kernel import (
     ContextOverflowError,
     ContextProjected,
     Cost,
+    Edit,
     ErrorEvent,
     Fact,
     FakeClock,
@@ -117,11 +118,12 @@ def test_a_run_that_ends_late_leaves_the_next_one_its_inbox_and_abort(backend: s
 class NamesNothing:
     """A context manager whose compaction names a message that is not there."""
 
-    async def project(self, view: Sequence[AgentMessage], call_model: Any, /) -> Projection:
+    async def project(self, view: Sequence[AgentMessage], scope: Any, /) -> Projection:
         return Projection(messages=view)
 
-    async def compact(self, view: Sequence[AgentMessage], reason: str, call_model: Any, /) -> Compaction:
-        return Compaction(changed=True, commit=True, messages=(user_message("sum"),), first="m77", last="m78")
+    async def compact(self, view: Sequence[AgentMessage], reason: str, scope: Any, /) -> Compaction:
+        edits = [Edit(start=77, stop=78, messages=(user_message("sum"),))]
+        return Compaction(changed=True, commit=True, edits=edits)
 
     def sync(self, view: Sequence[AgentMessage], /) -> None: ...
     def usage(self) -> None: ...
@@ -137,7 +139,7 @@ def test_a_compaction_of_what_is_not_there_ends_the_run_in_order(backend: str) -
         run = agent_loop("go", AgentContext(), config)
         result = await run.result()
         assert (result.end_reason, result.error_kind) == ("error", "context_overflow")
-        assert any(isinstance(f, ErrorEvent) and "no range" in f.message for f in log.facts)
+        assert any(isinstance(f, ErrorEvent) and "does not fit the transcript" in f.message for f in log.facts)
         assert fold(log.facts) == run.state
 
     anyio.run(play, backend=backend)
@@ -239,7 +241,7 @@ class Lists(NamesNothing):
     def __init__(self, copies: bool) -> None:
         self.copies = copies
 
-    async def project(self, view: Sequence[AgentMessage], call_model: Any, /) -> Projection:
+    async def project(self, view: Sequence[AgentMessage], scope: Any, /) -> Projection:
         messages = [structs.replace(m) if isinstance(m, Message) and self.copies else m for m in view]
         return Projection(messages=messages)
 
@@ -262,7 +264,7 @@ def test_a_manager_that_gives_lists_costs_what_is_new(backend: str, copies: bool
 
 def test_a_manager_that_gives_no_view_has_the_whole_transcript_sent(backend: str) -> None:
     class Nothing(NamesNothing):
-        async def project(self, view: Sequence[AgentMessage], call_model: Any, /) -> Any:
+        async def project(self, view: Sequence[AgentMessage], scope: Any, /) -> Any:
             return [None, Projection(messages=()), Projection(messages=["a"])][len(view) % 3]  # type: ignore[list-item]
 
     async def play() -> None:

@@ -419,8 +419,8 @@ def _is_reply(fact: MessageEnd) -> bool:
 class Shorter(Newest):
     """Shows the newest messages as they are; counts nothing."""
 
-    async def project(self, view: Any, call_model: Any, /) -> Any:
-        shown = await super().project(view, call_model)
+    async def project(self, view: Any, scope: Any, /) -> Any:
+        shown = await super().project(view, scope)
         return msgspec.structs.replace(
             shown, tokens=None, messages=view if len(view) <= self.keep else shown.messages
         )
@@ -596,7 +596,7 @@ def _raise(*_: Any) -> Any:
 
 
 class Broken(Newest):
-    async def project(self, view: Any, call_model: Any, /) -> Any:
+    async def project(self, view: Any, scope: Any, /) -> Any:
         raise RuntimeError("broken")
 
 
