@@ -65,8 +65,9 @@ class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``thinking`` is a level, of which a model gets the nearest that it has; ``thinking_budget`` in tokens, for models that
     count them. ``drop_reasoning`` leaves the reasoning of earlier replies out, where a provider does without.
-    ``tool_choice``: auto, none, required, or a tool's name. ``response_format``: a provider-neutral JSON object. ``extra`` is
-    merged into the provider's request body. Options are recorded, just as they are sent: they hold no
+    ``tool_choice``: auto, none, required, or a tool's name. ``response_format``: a provider-neutral JSON object. ``context_management``
+    is one too: what the provider is to do itself when the context grows, ``{"compact_at": 150_000}``; ``clear_results`` is for
+    old results of tools. ``extra`` is merged into the provider's request body. Options are recorded, just as they are sent: they hold no
     secrets, and keys go to the model.
 
     Raises:
@@ -82,6 +83,7 @@ class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop: tuple[str, ...] = ()
     tool_choice: str | None = None
     response_format: dict[str, Any] | None = None
+    context_management: dict[str, Any] | None = None
     cache_key: str | None = None
     cache_last: str | None = None
     session_id: str | None = None
@@ -92,9 +94,8 @@ class CallOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(
                 f"options: no such thinking level: {self.thinking!r}, there are {', '.join(LEVELS)}"
             )
-        if holds_key(
-            (self.extra, self.stop, self.response_format, self.tool_choice, self.cache_key, self.session_id)
-        ):
+        said = (self.extra, self.stop, self.response_format, self.context_management, self.tool_choice)
+        if holds_key((*said, self.cache_key, self.session_id)):
             raise ValueError("options: they are recorded and hold no secrets, give keys to the model")
 
 
@@ -437,13 +438,24 @@ class ContextUsage(Struct, frozen=True, kw_only=True):
 
 
 class ContextSnapshot(Struct, frozen=True, kw_only=True):
-    """What a context manager last did, for hosts to show."""
+    """What a context manager shows, and what it last did, for hosts to show.
+
+    ``usage`` is of the request as projected, ``baseline`` of one with the whole transcript; ``messages`` and ``projected``
+    count the messages of each. ``scope`` says where the view comes from: baseline (as it is), projected (remembered),
+    committed. ``kinds`` counts the rewritten messages shown, by what was done to them (summary, cleared, …),
+    ``results`` the tool results. ``counter`` is what counts the tokens, ``last`` the steps of the last rewrite.
+    """
 
     usage: ContextUsage | None = None
     baseline: ContextUsage | None = None
     messages: int = 0
     projected: int = 0
     items: tuple[ContextItem, ...] = ()
+    scope: str = "baseline"
+    kinds: dict[str, int] = {}
+    results: int = 0
+    counter: str = ""
+    last: tuple[CompactionStep, ...] = ()
 
 
 @runtime_checkable

@@ -8,15 +8,20 @@ from contextlib import aclosing
 from typing import Final, Unpack
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from unspool.kernel.errors import PartialStreamError
+from unspool.kernel.messages import Usage
 from unspool.kernel.ports import ModelRequest, StreamEnd, StreamEvent
 
 from .anthropic_dialect import AnthropicDialect
 from .anthropic_pauses import PAUSE, PausedAnswer
 from .anthropic_request import betas_of, encode_request
 from .anthropic_stream import AnthropicDecoder
+from .anthropic_usage import compactions
 from .anthropic_wire import FORMAT
 from .http_model import HttpModel, ModelOptions, bearer
+from .prices import price_of
 
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
 _VERSION, _PATH = "/v1", "/messages"
@@ -86,6 +91,17 @@ class AnthropicModel(HttpModel):
 
     def _body(self, request: ModelRequest) -> bytes:
         return encode_request(request, self._name, self._dialect, stream=self._streaming)
+
+    def _with_cost(self, end: StreamEnd, request: ModelRequest) -> StreamEnd:
+        """With what a compaction cost: it is a call of its own, billed beside the usage of the answer."""
+        priced = super()._with_cost(end, request)
+        if self._price is None or priced.usage.cost is None or end.usage.cost is not None:
+            return priced
+        spent = priced.usage
+        for usage in compactions(end.metadata):
+            cost = price_of(self._price, self._name, end.model, usage, request)
+            spent = replace(spent, cost=(Usage(cost=spent.cost) + Usage(cost=cost)).cost)
+        return replace(priced, usage=spent)
 
     def _decoder(self, request: ModelRequest, secret: str) -> AnthropicDecoder:
         return AnthropicDecoder(model=self._name, secret=secret, seed=str(len(request.messages)))

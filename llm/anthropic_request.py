@@ -19,6 +19,7 @@ from unspool.kernel.errors import BadRequestError
 from unspool.kernel.messages import ToolReference
 from unspool.kernel.ports import CallOptions, ModelRequest, SystemBlock, ToolSpec
 
+from .anthropic_context import context_betas, context_fields
 from .anthropic_dialect import AnthropicDialect
 from .anthropic_messages import cut, mark_last
 from .anthropic_parts import text_part
@@ -51,7 +52,8 @@ def encode_request(
     belongs to the tool choice.
 
     Raises:
-        BadRequestError: the response format is JSON without a schema, or of one that the format cannot say.
+        BadRequestError: the response format is JSON without a schema, or of one that the format cannot say, or
+            ``context_management`` is not of its form.
     """
     options, model = request.options, name.partition("/")[2] or name
     ttl = _ttl(options.cache_last, dialect)
@@ -80,6 +82,7 @@ def encode_request(
         if choice := _tool_choice(options, model_of(model)):
             body["tool_choice"] = choice
     body.update(_options(options, planned))
+    body.update(context_fields(options))
     if container := _container(request, name):
         body["container"] = container
     for key, value in options.extra.items():
@@ -91,8 +94,8 @@ def encode_request(
 
 
 def betas_of(request: ModelRequest, model: str, dialect: AnthropicDialect) -> list[str]:
-    """What goes into the ``anthropic-beta`` header: the dialect's, ``betas`` of ``options.extra``, and thinking
-    between calls where a model must be told."""
+    """What goes into the ``anthropic-beta`` header: the dialect's, ``betas`` of ``options.extra``, thinking
+    between calls where a model must be told, and what the server is to do to the context."""
     asked = request.options.extra.get("betas") or ()
     betas = [*dialect.betas, *([asked] if isinstance(asked, str) else map(str, asked))]
     planned = plan(request.options, model, dialect)
@@ -100,6 +103,7 @@ def betas_of(request: ModelRequest, model: str, dialect: AnthropicDialect) -> li
         betas.append(_INTERLEAVED)
     if planned.bound:
         betas.append(_BINDING)
+    betas += context_betas(request.options)
     return list(dict.fromkeys(betas))
 
 

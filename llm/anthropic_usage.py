@@ -54,3 +54,9 @@ def usage_details(fields: Mapping[str, Any]) -> Fields:
     if isinstance(calls, list) and any(fields_of(call).get("type") != "message" for call in calls):
         details["iterations"] = calls
     return details
+
+
+def compactions(metadata: Mapping[str, Any]) -> list[Usage]:
+    """The usage of the compactions in a reply of this metadata: it is not in that of the reply."""
+    calls = object_of(metadata, "usage_details").get("iterations", ())
+    return [usage_of(call) for each in calls if (call := fields_of(each)).get("type") == "compaction"]

@@ -16,6 +16,7 @@ from typing import Any
 
 from unspool.kernel.ports import CallOptions, ModelRequest, ToolSpec
 
+from .context_management import warn_unmanaged
 from .encoding import Part, encode, encode_messages
 from .gemini_contents import Target, cut
 from .gemini_format import excludes_tools, format_in_words, response_format
@@ -122,6 +123,7 @@ def _config(options: CallOptions, name: str, generation: float) -> dict[str, Any
         config["stopSequences"] = stop
     if (thinking := thinking_config(options, name, generation)) is not None:
         config["thinkingConfig"] = thinking
+    warn_unmanaged(options, FORMAT)
     return config
 
 

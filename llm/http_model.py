@@ -23,6 +23,7 @@ from .decoder import AnswerDecoder
 from .keys import ApiKey, Keys
 from .origins import ModelWarning
 from .prices import Price, price_of
+from .windows import known_window
 
 # Headers by such names, and what in them may be a secret: a scheme and a token, values of cookies.
 _SECRET: Final = re.compile(r"(?:^|[-_])(?:authorization|auth|key|apikey|token|secret|cookie)(?:$|[-_])")
@@ -36,6 +37,7 @@ class ModelOptions(TypedDict, total=False):
     headers: Mapping[str, str] | None
     supports_tools: bool
     streaming: bool
+    context_window: int
     price: Price | None
 
 
@@ -45,12 +47,13 @@ class HttpModel(ABC):
     ``name`` is ``provider/model``: the provider is a label, what follows the first slash is sent.
     ``api_key`` is a key, several that take turns, or an async function that gives one. ``headers`` are sent
     with each request and win. ``supports_tools`` says whether tools may be offered. ``streaming`` False asks for the
-    answer in one piece. ``price`` says what replies cost where the server does not (``kept_prices``).
+    answer in one piece. ``context_window`` is how many tokens the model takes, input and output together; 0 where that is to
+    be looked up (``windows.py``). ``price`` says what replies cost where the server does not (``kept_prices``).
 
     Raises:
         AuthError: a key holds characters that no header can carry.
         BadRequestError: ``base_url`` is no URL of a server.
-        ValueError: ``name`` holds a key.
+        ValueError: ``name`` holds a key, or ``context_window`` is less than nothing.
     """
 
     format: ClassVar[str]  # the wire format, as ``Opaque.provider`` and ``Message.origin`` name it
@@ -64,6 +67,7 @@ class HttpModel(ABC):
         headers: Mapping[str, str] | None = None,
         supports_tools: bool = True,
         streaming: bool = True,
+        context_window: int = 0,
         price: Price | None = None,
     ) -> None:
         self._name = name
@@ -72,6 +76,10 @@ class HttpModel(ABC):
         self._keys = Keys(api_key, name)
         if holds_key(name):
             raise ValueError("model: its name is recorded and holds no secrets, give the key as api_key")
+        if context_window < 0:
+            raise ValueError(
+                f"model: a context window is tokens, 0 where it is not known (context_window={context_window})"
+            )
         self._headers = {key.lower(): value for key, value in (headers or {}).items()}
         for header, value in self._headers.items():
             if not isinstance(value, str):
@@ -81,6 +89,7 @@ class HttpModel(ABC):
                     hide_secret(part)
         self._supports_tools = supports_tools
         self._streaming = streaming
+        self._window = context_window or None  # None: not looked up yet
         self._price = price
 
     @property
@@ -92,6 +101,13 @@ class HttpModel(ABC):
     def supports_tools(self) -> bool:
         """Whether tools may be offered."""
         return self._supports_tools
+
+    @property
+    def context_window(self) -> int:
+        """How many tokens the model takes, input and output together; 0 where that is not known."""
+        if self._window is None:
+            self._window = known_window(self._name)
+        return self._window
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"

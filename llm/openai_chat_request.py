@@ -14,6 +14,7 @@ from unspool.kernel.ports import CallOptions, ModelRequest, ToolSpec
 
 from .cache_marks import mark_last
 from .closed_schemas import strict_schema
+from .context_management import warn_unmanaged
 from .encoding import Part, encode, encode_messages
 from .openai_chat_dialect import ChatDialect
 from .openai_chat_kept import FORMAT
@@ -72,6 +73,7 @@ def _options(options: CallOptions, model: str, dialect: ChatDialect) -> dict[str
         fields["response_format"] = _response_format(options.response_format, dialect)
     if dialect.cache_key and (key := options.cache_key or options.session_id):
         fields["prompt_cache_key"] = key
+    warn_unmanaged(options, FORMAT)
     return fields
 
 

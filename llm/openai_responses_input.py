@@ -6,7 +6,7 @@ exceptions, each of which a provider would refuse:
 - reasoning with no item after it in its reply is not sent, nor is reasoning that the server can neither
   read nor look up: it has no encrypted content, no text of its own, and the server stores nothing;
 - an item whose reasoning is not sent goes without its id, and a provider's own item (a web search, say) not
-  at all.
+  at all; but a compaction goes, since it stands for all that came before it.
 
 A reply of another model, or of another format, is adapted: its text in one message before its calls, its
 reasoning between tags, no ids of items. A reply and the results of its calls are one piece, because the
@@ -40,6 +40,7 @@ from .origins import is_of_format, is_of_model, origin_of, thinking_as_text, war
 from .wire_ids import wire_id, wire_name
 
 _ID: Final = re.compile(r"[!-~]{1,64}")
+_COMPACTION: Final = "compaction"
 
 
 class InputDialect(Protocol):
@@ -122,7 +123,7 @@ def _own(message: Message, dialect: InputDialect, drop_reasoning: bool) -> list[
         elif type(block) is ToolCall:
             items.append(_call(block, kept_of(block.thought_signature) or Kept(), sent))
         elif type(block) is Opaque:
-            if _is_item(block) and not dropped:
+            if _is_item(block) and (not dropped or block.data["type"] == _COMPACTION):
                 items.append(block.data)
             else:
                 warn_left_out(block, FORMAT)

@@ -20,6 +20,7 @@ from typing import Any, Final
 from unspool.kernel.ports import CallOptions, ModelRequest, ToolSpec
 
 from .closed_schemas import strict_schema
+from .context_management import context_management, warn_unmanaged
 from .encoding import Cut, Part, encode, encode_messages
 from .openai_chat_thinking import effort_of, is_known_to_reason, level_of, openai_efforts
 from .openai_responses_chain import link_of
@@ -124,6 +125,9 @@ def _options(options: CallOptions, dialect: ResponsesDialect, efforts: tuple[str
         fields["prompt_cache_key"] = key
         if dialect.retention:
             fields["prompt_cache_retention"] = dialect.retention
+    if (threshold := context_management(options).compact_at) is not None:
+        fields["context_management"] = [{"type": "compaction", "compact_threshold": threshold}]
+    warn_unmanaged(options, FORMAT, "compact_at")
     if options.stop:
         warnings.warn(f"stop sequences are not sent in {FORMAT}", LeftOutWarning, stacklevel=2)
     return fields

@@ -22,7 +22,7 @@ Price: TypeAlias = Callable[[str, Usage, str], Cost | None]
 The last argument says for how long what was written to the cache is kept (``1h``), as far as the request says.
 """
 
-_PROVIDERS: Final = {
+PROVIDER_IDS: Final = {  # in the list, where it is not ours
     "openai-responses": "openai",
     "gemini": "google",
     "vertex": "google",
@@ -48,7 +48,7 @@ def kept_prices() -> Price:
 
     def price(name: str, usage: Usage, ttl: str) -> Cost | None:
         provider, _, model = name.partition("/")
-        provider = _PROVIDERS.get(provider, provider)
+        provider = PROVIDER_IDS.get(provider, provider)
         # by its own id alone: the library would take a server of one's own for the vendor of its model
         return _kept_price(library, provider, model, usage, ttl) if provider in known else None
 

@@ -88,11 +88,13 @@ class ScriptedModel:
         name: str = "scripted/model",
         clock: Clock | None = None,
         supports_tools: bool = True,
+        context_window: int = 0,
     ) -> None:
         self._script = list(script)
         self._name = name
         self._clock: Clock = clock or SystemClock()
         self._supports_tools = supports_tools
+        self._window = context_window
         self.requests: list[ModelRequest] = []
 
     @property
@@ -102,6 +104,10 @@ class ScriptedModel:
     @property
     def supports_tools(self) -> bool:
         return self._supports_tools
+
+    @property
+    def context_window(self) -> int:
+        return self._window
 
     def add(self, *entries: Entry) -> None:
         """Put more answers at the end of the script."""

@@ -2,7 +2,7 @@
 
 import os
 
-from unspool.kernel.ports import Tool
+from unspool.kernel.ports import BlobStore, Tool
 
 from .glob import glob_tool
 from .grep import grep_tool
@@ -11,13 +11,18 @@ from .read_file import read_file_tool
 from .root import Root
 
 
-def file_tools(root: str | os.PathLike[str] | Root) -> list[Tool]:
+def file_tools(root: str | os.PathLike[str] | Root, *, blobs: BlobStore | None = None) -> list[Tool]:
     """``read_file``, ``list_dir``, ``glob`` and ``grep`` below the directory ``root``.
 
-    All of them only read, may run beside each other, and can't leave the directory.
+    All of them only read, may run beside each other, and can't leave the directory. With ``blobs``,
+    ``read_file`` also opens what is stored there (``blob:<digest>``), such as results that a context manager
+    has shortened.
 
     Raises:
         ToolDefinitionError: ``root`` is not an existing directory.
     """
     confined = root if isinstance(root, Root) else Root(root)
-    return [make(confined) for make in (read_file_tool, list_dir_tool, glob_tool, grep_tool)]
+    return [
+        read_file_tool(confined, blobs),
+        *[make(confined) for make in (list_dir_tool, glob_tool, grep_tool)],
+    ]

@@ -1,13 +1,15 @@
-"""``read_file``: a range of lines of a text file, in bounded memory and output."""
+"""``read_file``: a range of lines of a text file, or of a stored text, in bounded memory and output."""
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from typing import BinaryIO
 
-from unspool.kernel.errors import ToolError
+from unspool.kernel.errors import LogError, ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
-from unspool.kernel.ports import ToolContext
+from unspool.kernel.ports import BlobStore, ToolContext
 
 from .root import MissingFileError, Root
 from .text import MAX_OUTPUT, MAX_RESULT, count_text, looks_binary, shown, shown_list
@@ -19,12 +21,17 @@ _CHUNK = 1 << 20
 _SAMPLE = 8192
 _MAX_COUNTED = 64 << 20  # bytes read after the range, only to tell how many lines there are
 _MAX_SIBLINGS = 10_000  # names looked at for suggestions
+_BLOB = "blob:"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_WITH_BLOBS = """\
+Read a text file, or a text that was stored because of its length: its path is the blob:… that the shortened \
+text names. Lines come as number, tab, text; the end says what range was shown."""
 
 
-def read_file_tool(root: Root) -> FunctionTool[..., str]:
-    """The tool ``read_file`` on ``root``."""
+def read_file_tool(root: Root, blobs: BlobStore | None = None) -> FunctionTool[..., str]:
+    """The tool ``read_file`` on ``root``; it also opens ``blob:<digest>`` where there is a store."""
 
-    @tool(read_only=True, max_result_bytes=MAX_RESULT)
+    @tool(read_only=True, max_result_bytes=MAX_RESULT, description=_WITH_BLOBS if blobs else "")
     def read_file(path: str, ctx: ToolContext, offset: int = 1, limit: int = MAX_LINES) -> str:
         """Read a text file. Lines come as number, tab, text; the end says what range was shown.
 
@@ -36,7 +43,7 @@ def read_file_tool(root: Root) -> FunctionTool[..., str]:
         if offset < 0:
             raise ToolError("offset must not be negative: line numbers start at 1")
         try:
-            file = root.open_file(path)
+            file = _open_blob(blobs, path) if path.startswith(_BLOB) else root.open_file(path)
         except MissingFileError as error:
             raise ToolError(f"{error}{_suggestions(root, path)}") from error
         with file:
@@ -45,6 +52,28 @@ def read_file_tool(root: Root) -> FunctionTool[..., str]:
             return _Range(file, lambda: ctx.cancelled).render(max(offset, 1), lines)
 
     return read_file
+
+
+def _open_blob(blobs: BlobStore | None, path: str) -> BinaryIO:
+    """The stored text that a path of the form ``blob:<digest>`` names.
+
+    Raises:
+        ToolError: there is no store, or nothing of that name in it.
+    """
+    if blobs is None:
+        raise ToolError(
+            f"{shown(path)} can't be opened, no texts are stored here: make the call again that gave it"
+        )
+    digest = path.removeprefix(_BLOB)
+    if not _DIGEST.fullmatch(digest):
+        raise ToolError(
+            f"{shown(path)} names no stored text: give blob: and all 64 hexadecimal digits, as the shortened "
+            "text has them"
+        )
+    try:
+        return BytesIO(blobs.get(digest))
+    except LogError as error:
+        raise ToolError(f"there is no stored text {path}: make the call again that gave it") from error
 
 
 def _refuse_binary(file: BinaryIO, path: str) -> None:

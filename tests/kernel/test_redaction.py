@@ -227,6 +227,7 @@ def test_holding_a_key_is_asked_of_anything() -> None:
         {"session_id": KEY},
         {"cache_key": KEY},
         {"response_format": {"title": KEY}},
+        {"context_management": {"clear_results": {"exclude": [KEY]}}},
     ],
 )
 def test_options_hold_no_secrets(given: dict[str, Any]) -> None:

@@ -7,8 +7,9 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from unspool.kernel.errors import LogError, ToolError
 from unspool.kernel.ports import ToolContext
-from unspool.tools import Root
+from unspool.tools import Root, file_tools
 from unspool.tools.read_file import _Range, read_file_tool
 
 Call = Callable[..., Awaitable[str]]
@@ -155,6 +156,70 @@ async def test_at_most_three_names_are_suggested(root: Path, call: Call) -> None
         (root / f"part{number}.txt").write_text("")
     output = await call("read_file", path="part")
     assert output == "error: there is no part; near it: part0.txt, part1.txt, part2.txt"
+
+
+BLOB = "0123456789abcdef" * 4
+NONE_STORED = "can't be opened, no texts are stored here: make the call again that gave it"
+NO_NAME = "names no stored text: give blob: and all 64 hexadecimal digits, as the shortened text has them"
+STORED: dict[str, tuple[dict[str, Any], bytes | None, str]] = {
+    "whole": ({"path": f"blob:{BLOB}"}, lines(3), numbered(1, 3) + "[end of the file: 3 lines]"),
+    "a part": (
+        {"path": f"blob:{BLOB}", "offset": 2, "limit": 1},
+        lines(3),
+        numbered(2, 2) + "[lines 2-2 of 3; next: offset=3]",
+    ),
+    "no more lines than of a file": (
+        {"path": f"blob:{BLOB}"},
+        lines(2500),
+        numbered(1, 2000) + "[lines 1-2000 of 2500; next: offset=2001]",
+    ),
+    "past its end": (
+        {"path": f"blob:{BLOB}", "offset": 9},
+        lines(3),
+        "error: offset 9 is past the end: the file has 3 lines",
+    ),
+    "another one": (
+        {"path": f"blob:{'f' * 64}"},
+        lines(3),
+        f"error: there is no stored text blob:{'f' * 64}: make the call again that gave it",
+    ),
+    "cut short": ({"path": "blob:0123"}, lines(3), f"error: blob:0123 {NO_NAME}"),
+    "in capitals": ({"path": f"blob:{BLOB.upper()}"}, lines(3), f"error: blob:{BLOB.upper()} {NO_NAME}"),
+    "a way out": ({"path": "blob:../../x"}, lines(3), f"error: blob:../../x {NO_NAME}"),
+    "without a store": ({"path": f"blob:{BLOB}"}, None, f"error: blob:{BLOB} {NONE_STORED}"),
+}
+
+
+class Stored:
+    """A store that holds one text."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def put(self, data: bytes, /) -> str:
+        raise NotImplementedError
+
+    def get(self, digest: str, /) -> bytes:
+        if digest != BLOB:
+            raise LogError("log: a blob is missing", blob=digest)
+        return self.data
+
+
+@pytest.mark.parametrize(("args", "data", "output"), STORED.values(), ids=STORED)
+async def test_stored_texts(
+    root: Path, ctx: ToolContext, args: dict[str, Any], data: bytes | None, output: str
+) -> None:
+    tool = read_file_tool(Root(root), None if data is None else Stored(data))
+    try:
+        assert await tool.execute(args, ctx) == output
+    except ToolError as error:
+        assert f"error: {error}" == output
+
+
+def test_a_model_hears_of_stored_texts_where_there_are_some(root: Path) -> None:
+    plain, storing = (tools[0].spec for tools in (file_tools(root), file_tools(root, blobs=Stored(b""))))
+    assert "blob:" not in plain.description and "blob:" in storing.description
+    assert plain.schema == storing.schema
 
 
 class Endless(io.RawIOBase):
