@@ -16,6 +16,9 @@ from unspool.kernel.json_edge import clean_text
 from unspool.tools import Root, file_tools
 
 from .beginning import Begun, ModelChoice, at_server, begun, continued, limits_of, make_model, missing_tools
+from .context_replay import Wanted, check_wanted
+from .context_replay import context_replay as replay_context
+from .context_table import Prices
 from .delete import delete as delete_session
 from .demo import NOTICE, PROMPT, find_text, scripted_model
 from .fork import fork as fork_session
@@ -41,6 +44,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+context_app = typer.Typer(
+    help="What context managers show a model of a session.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(context_app, name="context")
 
 RootOption = Annotated[str, typer.Option("--root", metavar="DIR", help="The folder the tools look at.")]
 LogOption = Annotated[
@@ -71,6 +79,12 @@ UrlOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line and nothing else.")]
 TurnsOption = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Model calls at most; 100 if nothing else is recorded.")
+]
+PriceOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="PRICE", min=0.0, help="Of a million tokens; --price-input if not given.", show_default=False
+    ),
 ]
 SessionArgument = Annotated[
     str, typer.Argument(metavar="SESSION", help="Its id, the beginning of it, or a JSONL file.")
@@ -376,6 +390,40 @@ def replay(
         return replay_session(place, tools=tools, model=asked, as_json=json)
 
     _leave(lambda: _at(find(log, store), act))
+
+
+@context_app.command("replay")
+def context_replay(
+    log: NewestArgument = "",
+    with_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="MANAGER",
+            help="none, default, keep_turns:N, keep_tokens:N, clear:N or MODULE:FACTORY; more than once for more.",
+        ),
+    ] = None,
+    window: Annotated[
+        int, typer.Option(metavar="TOKENS", min=0, help="Their window; the recorded one if not given.")
+    ] = 0,
+    price_input: PriceOption = None,
+    price_cached: PriceOption = None,
+    price_write: PriceOption = None,
+    price_output: PriceOption = None,
+    svg: Annotated[str, typer.Option(metavar="FILE", help="Plot the tokens over the calls.")] = "",
+    png: Annotated[str, typer.Option(metavar="FILE", help="The same as PNG.")] = "",
+    store: StoreOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Project a session again under other context managers, without a model."""
+    others = (price_cached, price_write, price_output)
+    if price_input is None and others != (None, None, None):
+        _refuse("context: the other prices need --price-input")
+    prices = None if price_input is None else Prices.given(price_input, *others)
+    wanted = Wanted(with_ or (), window, prices, svg, png, json)
+    with _refusing():
+        check_wanted(wanted)
+    _leave(lambda: _at(find(log, store), lambda place: replay_context(place, wanted)))
 
 
 @app.command()

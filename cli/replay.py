@@ -3,19 +3,21 @@
 Read with: ``places.py``, ``unspool.trajectory.replay``.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import anyio
 
+from unspool.context import manager_of
 from unspool.kernel.config import AgentContext, LoopConfig, Settings
-from unspool.kernel.ports import ChatModel, ModelRequest, StreamEvent, Tool
+from unspool.kernel.ports import ChatModel, ContextManager, ModelRequest, StreamEvent, Tool
 from unspool.kernel.state import fold
 from unspool.trajectory import Replayed, recorded_settings
 from unspool.trajectory import replay as replay_facts
 
-from .output import console, write_json
+from .output import complain, console, write_json
 from .places import Place
 from .view import printable
 
@@ -25,8 +27,14 @@ def replay(place: Place, *, tools: Sequence[Tool] | None, model: ChatModel | Non
     facts = list(place.facts())
     settings = None
     if tools is not None:
-        recorded = recorded_settings(fold(facts))
-        config = LoopConfig(model=_Unasked(recorded.model), options=recorded.options, limits=recorded.limits)
+        state = fold(facts)
+        recorded = recorded_settings(state)
+        config = LoopConfig(
+            model=_Unasked(recorded.model),
+            options=recorded.options,
+            limits=recorded.limits,
+            context=_manager(state.context),
+        )
         settings = Settings(config, AgentContext(tools=tools, system=recorded.system))
     again = partial(
         replay_facts,
@@ -41,6 +49,17 @@ def replay(place: Place, *, tools: Sequence[Tool] | None, model: ChatModel | Non
     else:
         _print(place.name, result)
     return 0 if result.same else 1
+
+
+def _manager(description: Mapping[str, Any]) -> ContextManager | None:
+    """The context manager that describes itself so; one that is not from here shows everything."""
+    if not description:
+        return None
+    try:
+        return manager_of(description)
+    except ValueError as error:
+        complain(f"{error}; the whole conversation is shown instead")
+        return None
 
 
 @dataclass(frozen=True, slots=True)

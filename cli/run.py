@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import anyio
 
+from unspool.context import default
 from unspool.kernel.abort import Abort
 from unspool.kernel.config import AgentContext, LoopConfig
 from unspool.kernel.errors import LogError
@@ -112,7 +113,12 @@ class _Runner:
     def _stream(self) -> EventStream:
         job = self._job
         config = LoopConfig(
-            model=job.model, limits=job.limits, options=job.options, log=job.log, abort=self._abort
+            model=job.model,
+            limits=job.limits,
+            options=job.options,
+            context=default(),
+            log=job.log,
+            abort=self._abort,
         )
         context = AgentContext(tools=job.tools, system=job.system, state=job.state)
         if job.prompt is None:

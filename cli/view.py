@@ -137,7 +137,9 @@ class TextView:
                 )
                 self._line("· ", text, style="yellow")
             case ContextCompacted():
-                self._line("· ", f"context made smaller ({event.reason})", style="dim")
+                sizes = (event.tokens_before, event.tokens_after)
+                tokens = f": {sizes[0]:,} to {sizes[1]:,} tokens" if None not in sizes else ""
+                self._line("· ", f"context made smaller ({event.reason}){tokens}", style="dim")
             case ErrorEvent() if not (event.fatal and self._live):
                 self._line("! ", f"{event.kind}: {event.message}", style="red")
 

@@ -69,7 +69,8 @@ class Attempt:
             level = self._budget.relief if last else self._budget.target
             if not (self.tokens > level or one):
                 continue
-            if not self._breakers[strategy.name].lets_pass():
+            asked_for = self._reason in ("overflow", "manual")  # then nothing is left out that may help
+            if not (asked_for or self._breakers[strategy.name].lets_pass()):
                 self.failed = True
                 continue
             self._plan = strategy.name
@@ -79,6 +80,14 @@ class Attempt:
         """Tokens after the first message that is another than before: what the provider has not cached."""
         kept = same_prefix(self._followed.shown, self.view)
         return self._corrected(self._followed.tokens.total(self.view[kept:]))
+
+    def largest(self) -> str:
+        """What takes most of the tokens, in words: a message by its role and id, or system prompt and tools."""
+        message = max(self.view, key=self._tokens, default=None)
+        tokens = self._tokens(message) if message is not None else 0
+        if message is None or tokens < self._budget.overhead:
+            return f"{self._budget.overhead} tokens of system prompt and tools"
+        return f"{tokens} tokens in the {message.role} message {getattr(message, 'id', '')}".rstrip()
 
     def announce(self) -> None:
         """Say, once, that a rewrite begins; an overflow and a person's wish have been announced."""

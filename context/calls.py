@@ -141,6 +141,12 @@ def call_text(call: ToolCall) -> str:
     return f"{call.name}({_clipped(', '.join(shown), _MOST_ARGS)})"
 
 
+def name_of(call: ToolCall) -> str:
+    """What stands for a call that is there to be read: its tool, and the argument that says most."""
+    said = next((value for value in call.args.values() if isinstance(value, str) and value), "")
+    return f"{call.name} {_clipped(said, _MOST_VALUE)}" if said else call.name
+
+
 def _clipped(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 

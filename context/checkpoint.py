@@ -23,7 +23,7 @@ from .serializing import shortened
 from .summary_text import bare, wrapped
 from .work import Work
 
-_REQUESTS: Final = 0.15  # of the target: what the users' own words may take
+_REQUESTS: Final = 0.15  # of what the relief level leaves for messages: what the users' own words may take
 _FILES: Final = 0.05  # and each list of files
 _BYTES: Final = 3  # of text in a token; few, so that the bound holds
 

@@ -9,7 +9,7 @@ from typing import Literal
 from unspool.kernel.messages import Document, Image, Message, Text, ToolCall
 from unspool.kernel.ports import Edit
 
-from .calls import Answered, answered, call_text, key_of, use_of
+from .calls import Answered, answered, key_of, name_of, use_of
 from .gist import gist
 from .marks import marked
 from .shortening import blob_of, carried, full_size, is_gone, size_text
@@ -99,7 +99,7 @@ class ClearToolResults:
             type(block).__name__.lower() for block in message.content if isinstance(block, Image | Document)
         ]
         what = ", ".join([size_text(*full_size(message)), *media])
-        text = f"[{call_text(each.call)}: {what}, cleared to save room{back}]"
+        text = f"[{name_of(each.call)}: {what} cleared{back}]"
         kept = gist(message.text, self.gist_chars)
         others = [block for block in message.content if not isinstance(block, Text | Image | Document)]
         content = (Text(f"{text}\n{kept}" if kept else text), *others)
@@ -114,7 +114,7 @@ def _way_back(each: Answered, work: Work) -> str:
     only_reads = use_of(each.call).kind in ("read", "search", "list") or any(
         tool.read_only for tool in work.tools if tool.name == each.call.name
     )
-    return "; call it again if it is needed" if only_reads else ""
+    return "; call it again to see it" if only_reads else ""
 
 
 def _older(candidates: Sequence[Answered], keep: int) -> list[Answered]:

@@ -20,7 +20,7 @@ from .work import Work
 
 _LEAST_KEPT: Final = 2_000  # tokens, where nobody says how many
 _MOST_KEPT: Final = 20_000
-_SHARE: Final = 4  # and then a fourth of what the target leaves for messages
+_SHARE: Final = 4  # and then a fourth of what the relief level leaves for messages
 
 
 class Cut(Struct, frozen=True):
@@ -98,17 +98,24 @@ def _turn_start(view: Sequence[AgentMessage], stop: int) -> int:
     return next((at for at in range(stop - 1, -1, -1) if _is_request(view[at])), -1)
 
 
+def turn_before(view: Sequence[AgentMessage], cut: Cut) -> int:
+    """Where the turn that is cut through begins, or one before it where that would part a call from its result, which
+    came late; 0 where there is none."""
+    starts = [at for at in _legal_cuts(view) if at <= cut.turn_start and _is_request(view[at])]
+    return starts[-1] if starts else 0
+
+
 def _is_request(message: AgentMessage) -> bool:
     return message.role == "user" and not is_summary(message)
 
 
 def room_for_messages(work: Work) -> int:
-    """Tokens that the target leaves beside system prompt and tools; at least 1."""
-    return max(1, work.budget.target - work.budget.overhead)
+    """Tokens that the relief level leaves beside system prompt and tools; at least 1."""
+    return max(1, work.budget.relief - work.budget.overhead)
 
 
 def kept_tokens(keep: int, work: Work) -> int:
-    """How many tokens of the newest messages stay: ``keep``, or what suits the target where that is 0.
+    """How many tokens of the newest messages stay: ``keep``, or what suits the relief level where that is 0.
 
     A person who asks for a compaction gets one of a short conversation too.
     """

@@ -14,6 +14,7 @@ Read with: ``work.py`` (strategies), ``window.py`` (the levels), ``followed.py``
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from unspool.kernel.errors import AgentBusyError
 from unspool.kernel.messages import AgentMessage, Message
 from unspool.kernel.ports import Compaction, ContextScope, ContextSnapshot, ContextUsage, Projection
 
@@ -52,7 +53,7 @@ class Engine:
         *,
         window: int = 0,
         reserve: int = 0,
-        target: float = 0.5,
+        target: float = 0.25,
         counter: TextCounter | str = "auto",
         max_tokens: int = 0,
         max_turns: int = 0,
@@ -76,7 +77,7 @@ class Engine:
         self._reserve = reserve
         self._target = target
         self._given_counter = counter
-        self._prices = prices
+        self._given_prices = prices
         self._max_tokens = max_tokens
         self._max_turns = max_turns
         self._max_failures = max_failures
@@ -96,7 +97,9 @@ class Engine:
         self._asked: tuple[int, int] | None = None  # length and estimate of the last request
         self._pause = Pause()
         self._rent = Rent()
-        self._ceiling = 0  # tokens that were too many for this model
+        self._prices = self._given_prices
+        self._ceiling = 0  # tokens, as they are counted, that were too many for this model
+        self._turns_at = 0  # turns at which the limit on them is looked at again
         self._last: Compaction | None = None
 
     # --- what the kernel asks for
@@ -121,7 +124,7 @@ class Engine:
         """A smaller view, after an overflow (what was sent is too much, whatever was counted) or for a person."""
         followed = await self._follow(view, scope)
         if reason == "overflow":
-            tokens = self._budget_of(followed, scope).tokens
+            tokens = followed.tokens.overhead(scope.system, scope.tools) + followed.projected
             self._ceiling = min(self._ceiling or tokens, tokens)
         rewrite = await self._rewrite(followed, self._budget_of(followed, scope), reason, scope)
         return rewrite or Compaction(changed=False)
@@ -146,6 +149,11 @@ class Engine:
             self._followed.tokens.counter.name,
         )
 
+    @property
+    def counted(self) -> int:
+        """Messages counted so far for the model that is asked: the work that was new."""
+        return self._tokens.counted if self._tokens is not None else 0
+
     def describe(self) -> Mapping[str, Any]:
         """The manager and its settings, as JSON."""
         return {
@@ -153,9 +161,30 @@ class Engine:
             "window": self._window,
             "reserve": self._reserve,
             "target": self._target,
+            "max_tokens": self._max_tokens,
+            "max_turns": self._max_turns,
+            "max_failures": self._max_failures,
+            "prices": {"cached": self._given_prices.cached, "written": self._given_prices.written},
+            "counter": counter if isinstance(counter := self._given_counter, str) else counter.name,
             "strategies": [described(strategy) for strategy in self._strategies],
             **self._settings,
         }
+
+    def renewed(self) -> "Engine":
+        """An engine with the same settings and strategies that remembers nothing, for another conversation."""
+        return Engine(
+            self._strategies,
+            window=self._window,
+            reserve=self._reserve,
+            target=self._target,
+            counter=self._given_counter,
+            max_tokens=self._max_tokens,
+            max_turns=self._max_turns,
+            max_failures=self._max_failures,
+            prices=self._given_prices,
+            name=self.name,
+            settings=self._settings,
+        )
 
     # --- what is counted
 
@@ -175,7 +204,7 @@ class Engine:
         if self._pending is not None:  # the commit that was asked for was not made: it is remembered
             followed.show([*self._pending, *new])
             self._pending = None
-        if new and self._asked is not None and self._asked[0] == known:
+        if new and scope.sent_as_shown and self._asked is not None and self._asked[0] == known:
             self._learn(new[0], self._asked[1])
         if any(message.role == "user" for message in new):
             self._pause.lift()
@@ -183,13 +212,13 @@ class Engine:
 
     def _due(self, followed: Followed, budget: Budget) -> str:
         """Why something is to be done now; empty where nothing is."""
-        if self._max_turns and followed.turns > self._max_turns:
+        if self._max_turns and followed.turns > max(self._max_turns, self._turns_at):
             return "turns"
         if budget.tokens > budget.trigger:
             return "threshold" if self._pause.is_over(budget) else ""
         return (
             "cost"
-            if budget.tokens >= budget.soft and self._rent.may_cover(budget.overhead, self._prices)
+            if budget.tokens > budget.target and self._rent.may_cover(budget.overhead, self._prices)
             else ""
         )
 
@@ -205,8 +234,9 @@ class Engine:
         if self._tokens is None or name != self._model:
             counter = await counter_for(self._given_counter, name)
             if self._model and name != self._model:
-                self._ceiling, self._asked = 0, None
+                self._ceiling, self._asked, self._prices = 0, None, self._given_prices
                 self._pause.lift()
+                self._breakers = {each.name: Breaker(self._max_failures) for each in self._strategies}
             self._model, self._tokens = name, MessageTokens(counter, name)
         return self._tokens
 
@@ -219,7 +249,7 @@ class Engine:
             window,
             reserve_for(window, scope.options, self._reserve),
             target=self._target,
-            ceiling=self._ceiling,
+            ceiling=self._corrected(self._ceiling),
             most=self._max_tokens,
             overhead=self._corrected(self._overhead),
         )
@@ -233,21 +263,30 @@ class Engine:
     async def _rewrite(
         self, followed: Followed, budget: Budget, reason: str, scope: ContextScope
     ) -> Compaction | None:
-        """Ask the strategies until the view fits; what they did, None where that is nothing."""
+        """Ask the strategies until the view fits; what they did, None where that is nothing.
+
+        Raises:
+            AgentBusyError: meanwhile another conversation was projected.
+        """
         attempt = Attempt(followed, budget, reason, scope, self._overhead, self._corrected, self._breakers)
+        transcript = followed.transcript
         await attempt.make(self._strategies)
+        if followed.transcript is not transcript:
+            raise AgentBusyError("context: two conversations at once with one manager, give each its own")
         pays = reason != "cost" or (
             attempt.tokens <= budget.tokens - _STEP * budget.window
             and self._rent.covers(attempt.rewritten(), self._prices)
         )
         self._rent.settle(attempt.tokens)
+        if reason == "turns":
+            self._turns_at = 0 if attempt.steps else followed.turns + max(1, self._max_turns // 4)
         if not pays:
             return None
         self._pause.judge(attempt.tokens, budget, failed=attempt.failed)
         if attempt.tokens > budget.trigger and self._pause.is_news:
             scope.warn(
                 f"context: {attempt.tokens} tokens where at most {budget.trigger} fit, and nothing more can be made "
-                "smaller: it is sent as it is",
+                f"smaller: it is sent as it is, with {attempt.largest()}",
                 tokens=attempt.tokens,
                 trigger=budget.trigger,
                 overhead=budget.overhead,
@@ -264,6 +303,7 @@ class Engine:
             steps=tuple(attempt.steps),
             tokens_before=budget.tokens,
             tokens_after=attempt.tokens,
+            shown=len(attempt.view),
         )
         if rewrite.commit:
             self._pending = list(attempt.view)

@@ -21,7 +21,7 @@ from .marks import is_summary
 from .serializing import text_of
 from .work import Rewrite, Work
 
-_SHARE: Final = 0.1  # of the target
+_SHARE: Final = 0.1  # of what the relief level leaves for messages
 _LEAST_TOKENS: Final = 256
 _EARLIER: Final = 0.4  # of the text: what an earlier summary may take
 _SENTENCE_CHARS: Final = 240

@@ -39,20 +39,21 @@ class KeepTurns:
 class KeepTokens:
     """Leaves out all but the newest messages that take ``tokens`` together; else as ``KeepTurns``.
 
-    What stays whatever its age comes on top of that.
+    What stays whatever its age comes on top of that. 0 tokens are as many as the target has room for.
     """
 
     name = "keep_tokens"
 
     def __init__(self, tokens: int = 20_000, *, note: bool = True, commits: bool = True) -> None:
-        if tokens < 1:
-            raise ValueError(f"context: at least one token is kept: {tokens}")
+        if tokens < 0:
+            raise ValueError(f"context: less than no token is kept: {tokens}")
         self.tokens = tokens
         self.note = note
         self.commits = commits
 
     async def rewrite(self, work: Work, /) -> Rewrite | None:
-        return left_out(work, token_cut(work.view, work.tokens, self.tokens), self.note)
+        tokens = self.tokens or max(1, work.budget.target - work.budget.overhead)
+        return left_out(work, token_cut(work.view, work.tokens, tokens), self.note)
 
 
 def turn_cut(view: Sequence[AgentMessage], turns: int) -> int:

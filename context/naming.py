@@ -14,6 +14,7 @@ from unspool.kernel.ports import BlobStore, ContextManager
 
 from .clearing import ClearToolResults
 from .duplicates import CollapseDuplicateReads
+from .economy import Prices
 from .engine import Engine
 from .extract import ExtractiveSummary
 from .keeping import KeepTokens, KeepTurns
@@ -123,7 +124,7 @@ def manager_of(
         ValueError: it is of a class that is not from here, or has settings that a description does not hold.
     """
     name = str(description.get("manager", ""))
-    given = {"counter": counter, "blobs": blobs}
+    given = {"counter": counter, "blobs": blobs, "prices": _prices(description.get("prices"))}
     if (preset := _preset(name)) is not None:
         made = _called(preset, {**description, **given})
         if made is not None and _describes(made, description):
@@ -137,6 +138,14 @@ def manager_of(
         if made is not None and _describes(made, description):
             return cast("ContextManager", made)
     raise ValueError(f"context: the manager cannot be made again from its description (manager={name!r})")
+
+
+def _prices(described: object) -> Prices:
+    """Prices as an engine describes them."""
+    try:
+        return msgspec.convert(described, Prices)
+    except msgspec.ValidationError:
+        return Prices()
 
 
 def _strategy(description: object, given: Mapping[str, Any]) -> object | None:

@@ -11,7 +11,8 @@ _GROWTH: Final = 0.05  # of the window: the first wait; each further one is twic
 
 
 class Pause:
-    """After an attempt that did not get the view to fit, the next waits until it has grown, more each time.
+    """After an attempt that did not get the view to fit, the next waits until it has grown, more each time; but
+    not beyond the window, where a request is sure to be refused.
 
     A new user message and an attempt that helped end the waiting. Where a strategy failed, the breaker of
     that strategy decides, not this.
@@ -41,4 +42,6 @@ class Pause:
         self.is_news, self._told = not self._told, True
         if not failed:
             self._until = tokens + int(self._wait * budget.window) + 1
+            if tokens <= budget.window:
+                self._until = min(self._until, budget.window + 1)
             self._wait *= 2

@@ -33,7 +33,7 @@ def default(
     *,
     window: int = 0,
     reserve: int = 0,
-    target: float = 0.5,
+    target: float = 0.25,
     blobs: BlobStore | None = None,
     memory: SessionMemory | None = None,
     summary: SummaryCheckpoint | None = None,
@@ -54,7 +54,7 @@ def default(
     cheap: list[Strategy] = [DropCompacted(), CollapseDuplicateReads()]
     if blobs is not None:
         cheap.append(OffloadToolResults(blobs))
-    cheap += [ClearToolResults(), TrimText(), ReduceByPriority()]
+    cheap += [ClearToolResults(keep=3, min_tokens=300), TrimText(), ReduceByPriority()]
     last: list[Strategy] = [] if memory is None else [memory]
     last += [summary or SummaryCheckpoint(), ExtractiveSummary(), Squeeze()]
     return Engine(
@@ -71,11 +71,11 @@ def default(
 def keep_turns(turns: int, *, window: int = 0, counter: TextCounter | str = "auto") -> Engine:
     """Shows the newest ``turns`` turns, a turn being a reply with its results and what was said before it.
 
-    To keep the prefix that providers cache, it cuts rarely: down to ``turns`` once there are twice as many,
-    or when the window is full.
+    To keep the prefix that providers cache, it cuts rarely: down to ``turns`` once there are twice as many, or to half
+    of the window when that is full.
     """
     return Engine(
-        [KeepTurns(turns, commits=False), Squeeze(commits=False)],
+        [KeepTurns(turns, commits=False), KeepTokens(0, commits=False), Squeeze(commits=False)],
         window=window,
         counter=counter,
         max_turns=2 * turns,

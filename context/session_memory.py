@@ -11,7 +11,7 @@ from unspool.kernel.errors import describe, error_kind
 from unspool.kernel.messages import AgentMessage
 
 from .checkpoint import checkpoint, info_of, middle_out, summary_of
-from .cuts import Cut, Span, edits_for, find_cut, kept_tokens, span_to
+from .cuts import Cut, Span, edits_for, find_cut, kept_tokens, span_to, turn_before
 from .marks import mark_of
 from .work import Rewrite, Work
 
@@ -67,7 +67,7 @@ class SessionMemory:
         cut = find_cut(work.view, kept_tokens(self.keep, work), work.tokens, limit=work.tail)
         if cut is None:
             return None
-        stop = cut.turn_start if cut.split else cut.stop
+        stop = turn_before(work.view, cut) if cut.split else cut.stop
         return span_to(work, Cut(stop)) if stop > 0 else None
 
     async def _seeded(self, work: Work) -> str:

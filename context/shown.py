@@ -137,12 +137,12 @@ class Shown:
             self._ids[id] += by
 
     def _dropped(self, change: Change, call: int, steps: Sequence[CompactionStep]) -> tuple[Dropped, ...]:
-        named = {str(mark_of(each).get("of", "")): kind for each in change.added if (kind := kind_of(each))}
+        named = {str(mark_of(each).get("of", "")): kind_of(each) for each in change.added if kind_of(each)}
         strategies = list(dict.fromkeys([step.strategy for step in steps]))
         made: list[Dropped] = []
         for message in change.removed:
             id = str(getattr(message, "id", ""))
             kind = named.get(id) if id else None
-            by = strategies[0] if len(strategies) == 1 else kind or ", ".join(strategies)
+            by = strategies[0] if len(strategies) == 1 else (kind or ", ".join(strategies))
             made.append(Dropped(call=call, id=id, role=message.role, items=self.reader.items(message), by=by))
         return tuple(made)

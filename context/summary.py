@@ -139,7 +139,8 @@ class SummaryCheckpoint:
         question = user_message(asked)
         output = order.max_tokens + (options.thinking_budget or 0)
         sent = [work.original(message) for message in work.view]  # as the last request had them
-        if budget.overhead + sum(map(work.tokens, [*sent, question])) + output > budget.window:
+        tokens = budget.overhead + sum(map(work.tokens, [*sent, question]))
+        if tokens + output > budget.window or (budget.ceiling and tokens >= budget.ceiling):
             return ""
         request = ModelRequest(
             messages=(*repair_message_sequence(to_messages(sent)), question),

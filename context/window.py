@@ -13,7 +13,10 @@ DEFAULT_WINDOW: Final = 128_000  # of a model that does not say
 _LEAST_RESERVE: Final = 4_096
 _MOST_RESERVE: Final = 16_384
 _SHARE: Final = 0.13  # of the window, kept free for the answer
-_RELIEF: Final = 0.8  # of the trigger: below it nothing that loses much is done
+_BELOW: Final = (
+    0.95  # of what was refused: how much is tried again, so that a limit is found after few refusals
+)
+_RELIEF: Final = 0.6  # of what strategies have a say in: below it nothing that loses much is done
 
 
 def reserve_for(window: int, options: CallOptions, given: int = 0) -> int:
@@ -28,7 +31,14 @@ def reserve_for(window: int, options: CallOptions, given: int = 0) -> int:
 
 
 def budget_for(
-    tokens: int, window: int, reserve: int, *, target: float, ceiling: int = 0, most: int = 0, overhead: int = 0
+    tokens: int,
+    window: int,
+    reserve: int,
+    *,
+    target: float,
+    ceiling: int = 0,
+    most: int = 0,
+    overhead: int = 0,
 ) -> Budget:
     """The levels of a window; ``target`` is a fraction of the trigger level.
 
@@ -37,7 +47,7 @@ def budget_for(
     """
     trigger = max(0, window - reserve)
     if ceiling:
-        trigger = min(trigger, max(0, ceiling - 1))
+        trigger = min(trigger, int(_BELOW * ceiling))
     if most:
         trigger = min(trigger, overhead + most)
     free = max(0, trigger - overhead)  # what strategies have a say in
@@ -49,4 +59,5 @@ def budget_for(
         relief=min(trigger, overhead + int(_RELIEF * free)),
         target=min(trigger, overhead + int(target * free)),
         overhead=overhead,
+        ceiling=ceiling,
     )

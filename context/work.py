@@ -41,7 +41,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     Above ``trigger`` something is done, until ``target`` is reached; what costs a model call or loses much is
     left alone once ``relief`` is. ``window`` is what the model takes, input and output together, and
     ``reserve`` what is kept free of it for the answer. ``overhead`` are system prompt and tools: of the
-    ``tokens``, what no strategy can save.
+    ``tokens``, what no strategy can save. ``ceiling`` is how many tokens were refused as too many, 0 where none were.
     """
 
     tokens: int
@@ -51,15 +51,11 @@ class Budget(Struct, frozen=True, kw_only=True):
     relief: int
     target: int
     overhead: int = 0
+    ceiling: int = 0
 
     def at(self, tokens: int) -> "Budget":
         """The same levels for a request of ``tokens``."""
         return replace(self, tokens=tokens)
-
-    @property
-    def soft(self) -> int:
-        """Where it begins to be asked whether a rewrite pays that need not be."""
-        return (self.target + self.trigger) // 2
 
     @property
     def excess(self) -> int:
@@ -104,7 +100,7 @@ class Work:
     ``view`` are the messages as the strategies before have left them. ``tail`` is where the turn under way begins
     (the last reply with calls and all that follows it, or the newest user message and what follows):
     its messages may be shortened, not left out. ``newest_user`` is the index of the newest user message, -1
-    without one: it stays as it is. ``reason``: threshold, overflow, manual.
+    without one: it stays as it is. ``reason``: threshold, cost, turns, overflow, manual.
     """
 
     __slots__ = (

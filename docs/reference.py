@@ -11,6 +11,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 PACKAGES = {  # import name: title of its page
     "kernel": "The kernel",
+    "context": "Context managers",
     "llm": "Chat models",
     "tools": "Built-in tools",
     "trajectory": "Logs",

@@ -28,7 +28,7 @@ from .agent_runs import Runs, Ticket
 from .approval import check_decisions, record_decisions
 from .config import AgentContext, LoopConfig, Settings
 from .errors import AgentBusyError, ContinueError, RunsHeldError
-from .events import Event
+from .events import ConfigChanged, Event
 from .hooks import Decisions, Verdict
 from .listeners import Listener, Listeners
 from .live import Live
@@ -36,7 +36,7 @@ from .loop import Beginning, Input, Session, as_messages, check_continue, open_s
 from .messages import AgentMessage, Message, Usage
 from .model_names import model_of
 from .output import Output
-from .ports import ChatModel, ContextUsage, ModelRequest, SystemBlock, Tool, ToolSpec
+from .ports import ChatModel, ContextUsage, ModelRequest, Renews, SystemBlock, Tool, ToolSpec
 from .projection import Projector
 from .recorder import Recorder
 from .spawn import loop_is_running
@@ -417,11 +417,12 @@ class Agent(Generic[OutT]):
         self.set_messages(messages)
 
     def fork(self, **options: Unpack[AgentOptions]) -> "Agent[OutT]":
-        """Another agent with the same settings that has the same conversation behind it and goes its own
-        way. It has no log unless ``options`` give one; queues and waiting calls are not copied.
+        """Another agent with the same settings that has the same conversation behind it, with the deferred tools
+        that it uses, and goes its own way. It has no log unless ``options`` give one; queues and waiting calls
+        are not copied. A context manager is renewed: it remembers nothing.
 
         Raises:
-            TypeError: this agent has a context manager and ``options`` give none for the fork.
+            TypeError: the context manager of this agent cannot be renewed, and ``options`` give none for the fork.
         """
         config, context = self._config, self._context
         kept: dict[str, Any] = {
@@ -430,7 +431,11 @@ class Agent(Generic[OutT]):
             if field.name not in ("model", "agent", "inbox", "abort", "refresh", "log", "context")
         }
         if config.context is not None and "context" not in options:
-            raise TypeError("fork: a context manager serves one conversation; give the fork its own, or None")
+            if not isinstance(config.context, Renews):
+                raise TypeError(
+                    "fork: a context manager serves one conversation; give the fork its own, or None"
+                )
+            kept["context"] = config.context.renewed()
         given = {"name": config.agent, "run_context": context.run_context, "messages": self.state.messages}
         forked: Agent[OutT] = Agent(
             config.model,
@@ -439,20 +444,34 @@ class Agent(Generic[OutT]):
             system=context.system,
             **cast("AgentOptions", {**kept, **given, **options}),
         )
+        if "messages" not in options:
+            forked._use(self.state.active_tools)
         return forked
+
+    def _use(self, tools: Sequence[str]) -> None:
+        """Offer deferred tools from now on, whatever the conversation refers to by now."""
+        recorder = self._session.recorder
+        with recorder.lock:
+            active = tuple(dict.fromkeys((*self.state.active_tools, *tools)))
+            if active != self.state.active_tools:
+                recorder.record(ConfigChanged(active_tools=active))
+        self._listeners.drain()
 
     async def build_request(self) -> ModelRequest:
         """The request that a run would send now; what is queued is not in it.
 
-        A context manager that calls a model for it does so, and that is recorded like any model call.
+        A context manager that calls a model for it does so, and that is recorded like any model call. ``abort``
+        ends it as it ends a run.
 
         Raises:
             AgentBusyError: a run is under way.
+            ContinueError: it was aborted.
         """
         ticket = Ticket(self._runs, internal=True)
         self._runs.take(ticket)
         try:
-            return await build_request(self._session, self._config_of_runs(), self._context)
+            config = self._config_of_runs()
+            return await build_request(self._session, config, self._context, ticket.abort)
         finally:
             self._drop(ticket)
             self._listeners.drain()
@@ -461,7 +480,8 @@ class Agent(Generic[OutT]):
         """Have the context manager make the conversation smaller now; whether it did.
 
         ``instructions`` say what a summary is to keep or to leave out. A model that is called for it is recorded
-        and priced. What failed is an ``error`` fact, and the conversation stays as it was.
+        and priced. What failed is an ``error`` fact, and the conversation stays as it was; so it does where ``abort``
+        ends it, as it ends a run.
 
         Raises:
             AgentBusyError: a run is under way.
@@ -474,7 +494,9 @@ class Agent(Generic[OutT]):
         self._runs.take(ticket)
         try:
             config = self._config_of_runs()
-            return await compact_now(self._session, config, self._context, manager, instructions)
+            return await compact_now(
+                self._session, config, self._context, manager, instructions, ticket.abort
+            )
         finally:
             self._drop(ticket)
             self._listeners.drain()

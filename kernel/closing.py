@@ -174,6 +174,7 @@ def record_end(run: Run, reason: str) -> None:
         )
         run.span.end(run.state)
         run.recorder.run = None
+        run.over = True
 
 
 def _marker(text: str, phase: str) -> Message:

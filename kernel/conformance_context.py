@@ -106,6 +106,7 @@ class _Scope:
     system = (SystemBlock(text="You are helpful."),)
     tools: tuple[ToolSpec, ...] = ()
     options = CallOptions()
+    sent_as_shown = True
     instructions = ""
 
     def __init__(self, summary: str) -> None:

@@ -62,7 +62,8 @@ class AgentStart(_Fact, frozen=True, tag="agent_start"):
     to ask something else, follows the run before the one that it replaces.
     ``tools``, ``options`` and ``system`` are hashes; ``blobs`` holds the contents that this
     session has not stored yet. ``toolbox`` is the hash of all tools where some are not offered (yet).
-    ``history`` are the messages the session begins with. ``context`` is what the context manager says of itself.
+    ``history`` are the messages the session begins with. ``context`` is what the context manager says of itself,
+    ``window`` how many tokens the model says it takes, input and output together (0: it does not say).
     """
 
     session: str = ""
@@ -78,6 +79,7 @@ class AgentStart(_Fact, frozen=True, tag="agent_start"):
     blobs: dict[str, Any] = {}
     history: tuple[Stored, ...] = ()
     context: dict[str, Any] = {}
+    window: int = 0
 
 
 class TurnStart(_Fact, frozen=True, tag="turn_start"):
@@ -135,7 +137,11 @@ class ContextProjected(_Fact, frozen=True, tag="context_projected"):
 
 
 class ContextCompacting(_Fact, frozen=True, tag="context_compacting"):
-    """A context strategy is about to rewrite, or to call a model for it."""
+    """A context strategy is about to rewrite, or to call a model for it.
+
+    What comes of it is in the next ``context_compacted``; where nothing could be made smaller, or the run ended, there
+    is none before the next ``context_projected`` or ``agent_end``.
+    """
 
     reason: str
     plan: str = ""
@@ -162,7 +168,7 @@ class ContextCompacted(_Fact, frozen=True, tag="context_compacted"):
     """What a rewrite did. Where ``committed``, ``messages`` stand for ``replaced`` from now on: ids of those
     that stay, whole messages for what is new.
 
-    ``reason``: threshold, overflow, manual, reset, set_messages, interrupted. ``covered`` are the messages that the
+    ``reason``: threshold, cost, turns, overflow, manual, reset, set_messages, interrupted. ``covered`` are the messages that the
     model no longer sees as they were, where that is not committed.
     """
 
@@ -284,7 +290,8 @@ class QueueChanged(_Fact, frozen=True, tag="queue_changed"):
 class ConfigChanged(_Fact, frozen=True, tag="config_changed"):
     """The run goes on under another configuration; only what changed is given.
 
-    ``toolbox`` and ``context`` are as in ``agent_start``, empty where all tools are offered now.
+    ``window``, ``toolbox`` and ``context`` are as in ``agent_start``; ``toolbox`` is empty where all tools are
+    offered now. ``active_tools`` are the deferred tools in use; a fork begins with those of its parent.
     """
 
     model: str | None = None

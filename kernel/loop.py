@@ -20,6 +20,7 @@ from .events import AgentEnd, AgentStart, Event, Stored
 from .hooks import Decisions
 from .messages import AgentMessage, has_content, user_message
 from .model_call import ask_model
+from .ports import window_of
 from .projection import Projector
 from .pull import Drive
 from .recorder import Recorder
@@ -289,6 +290,7 @@ def _begin(run: Run, begin: Beginning, *, watched: bool) -> None:
             options=request.options_hash,
             system=request.system_hash,
             context=described(config.context),
+            window=window_of(config.model),
             toolbox=request.toolbox_hash,
             blobs=request.blobs(run.state.blobs),
             history=tuple([recorder.store(message) for message in seeds]),

@@ -354,6 +354,11 @@ class ContextScope(Protocol):
     @property
     def options(self) -> CallOptions: ...
     @property
+    def sent_as_shown(self) -> bool:
+        """Whether the model is sent what is projected: a hook of the host may rewrite it. Usage says nothing then."""
+        ...
+
+    @property
     def instructions(self) -> str:
         """What a person who asked for a compaction wants of it."""
         ...
@@ -405,12 +410,14 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
     ``changed`` is False when nothing could be made smaller. Where ``commit`` is set, the transcript becomes
     the view with ``edits`` made; otherwise the manager remembers them itself, and ``edits`` only say what
-    was done. ``reason`` and ``steps`` (the strategies that did something) are for the record.
+    was done; ``shown`` is how many messages are then shown, None where it is made for a projection, which says so.
+    ``reason`` and ``steps`` (the strategies that did something) are for the record.
     """
 
     changed: bool
     commit: bool = False
     edits: Sequence[Edit] = ()
+    shown: int | None = None
     reason: str = ""
     steps: tuple[CompactionStep, ...] = ()
     tokens_before: int | None = None
@@ -463,6 +470,13 @@ class Describes(Protocol):
     """A context manager that can say, as a JSON object, what it is and how it is set; that is recorded."""
 
     def describe(self) -> JSON: ...
+
+
+@runtime_checkable
+class Renews(Protocol):
+    """A context manager that can make another of its kind, set the same, that remembers nothing."""
+
+    def renewed(self) -> "ContextManager": ...
 
 
 class ContextManager(Protocol):

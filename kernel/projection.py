@@ -139,6 +139,14 @@ class Projector:
         self._next = view
         return request, fact
 
+    def check(self, recorder: Recorder, view: Transcript[AgentMessage]) -> None:
+        """See that what only this view has can be recorded.
+
+        Raises:
+            CodecError: a message is of a class that is not registered.
+        """
+        self._delta(recorder, view)
+
     def aside(self, recorder: Recorder, request: ModelRequest, purpose: str) -> ContextProjected:
         """The fact that announces a call which a context strategy makes for a ``purpose`` of its own.
 

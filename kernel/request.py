@@ -62,7 +62,7 @@ async def choose_view(run: Run) -> Projection:
     if run.outbox:
         await pull()  # the hook may take its time
     view = await _rewrite(run, hook, run.projector.as_view(chosen.messages))
-    return Projection(messages=view, tokens=chosen.tokens)
+    return Projection(messages=view, tokens=chosen.tokens if view is chosen.messages else None)
 
 
 async def _rewrite(run: Run, hook: BeforeRequest, view: Transcript[AgentMessage]) -> Transcript[AgentMessage]:
@@ -109,6 +109,7 @@ async def _choose(run: Run) -> Projection:
             lower = run.projector.lower if rewritten else run.projector.sent
             if not lower(view):
                 raise ValueError("the view is empty")
+            run.projector.check(run.recorder, view)
             return Projection(messages=view, tokens=chosen.tokens)
         except LogError:
             raise
@@ -174,7 +175,7 @@ def compacted(run: Run, rewrite: Compaction, reason: str, projected: int) -> Con
         tokens_before=rewrite.tokens_before,
         tokens_after=rewrite.tokens_after,
         messages_before=before,
-        messages_after=projected,
+        messages_after=projected if rewrite.shown is None else rewrite.shown,
         steps=rewrite.steps,
     )
     if not edits:

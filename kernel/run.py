@@ -63,6 +63,7 @@ class Run:
         "jobs",
         "on_notice",
         "outbox",
+        "over",
         "projector",
         "record",
         "recorder",
@@ -106,6 +107,7 @@ class Run:
         self.on_notice: Callable[[], None] | None = None
         self.active_tools = recorder.state.active_tools  # those the request offers
         self.aborted = False
+        self.over = False  # nothing of it is recorded any more
         self.away = False  # the consumer has been given an event and has not asked for the next
         self.cut: Cut | None = None
         self.shown: Waker | None = None  # set when the consumer has seen everything

@@ -8,7 +8,7 @@ from typing import Any
 from anyio import CancelScope
 
 from .cleaning import clean_request
-from .errors import ContinueError, ModelError, ModelTimeoutError
+from .errors import ContinueError, ModelTimeoutError, error_kind
 from .events import ContextCompacting, ModelResponse
 from .messages import Message, Usage
 from .ports import CallOptions, ChatModel, ModelRequest, SystemBlock, ToolSpec, window_of
@@ -21,11 +21,16 @@ NO_USAGE = Usage()
 class RunScope:
     """The scope of one projection or compaction of a run."""
 
-    __slots__ = ("_run", "instructions")
+    __slots__ = ("_run", "announced", "instructions")
 
     def __init__(self, run: Run, instructions: str = "") -> None:
         self._run = run
         self.instructions = instructions
+        self.announced = ""  # why a rewrite was said to begin
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._run.over or self._run.recorder.run not in (self._run, None)
 
     @property
     def model(self) -> ChatModel:
@@ -47,10 +52,15 @@ class RunScope:
     def options(self) -> CallOptions:
         return self._run.request.options
 
+    @property
+    def sent_as_shown(self) -> bool:
+        return self._run.config.hooks.before_request is None
+
     def announce(self, reason: str, plan: str = "", /) -> None:
         """Record that a rewrite begins."""
         self._check()
         self._run.record(ContextCompacting(reason, plan))
+        self.announced = reason
 
     def warn(self, message: str, /, **details: Any) -> None:
         """Record what went wrong; the run goes on."""
@@ -70,7 +80,7 @@ class RunScope:
         started_at = run.clock.monotonic()
 
         def respond(reply: Message | None, kind: str) -> None:
-            if run.recorder.run not in (run, None):
+            if self._has_ended:
                 return  # a strategy that did not stop when the run ended
             run.record(
                 ModelResponse(
@@ -86,8 +96,8 @@ class RunScope:
 
         try:
             reply = await self._generate(asked, request)
-        except ModelError as error:
-            respond(None, error.error_kind)
+        except Exception as error:
+            respond(None, error_kind(error))
             raise
         respond(reply, "")
         return reply
@@ -105,5 +115,5 @@ class RunScope:
         raise ModelTimeoutError("model: the call took too long", limit_s=limit_s)
 
     def _check(self) -> None:
-        if self._run.recorder.run not in (self._run, None):
+        if self._has_ended:
             raise ContinueError("context: the run of this strategy has ended")

@@ -190,6 +190,7 @@ def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
         options=fact.options,
         system=fact.system,
         context=fact.context,
+        window=fact.window,
         limits=fact.limits,
         blobs={**state.blobs, **fact.blobs} if fact.blobs else state.blobs,
         tail=tail,
@@ -259,8 +260,8 @@ def _tail(tail: str, message: Message | None) -> str:
 
 def _message_end(state: AgentState, fact: MessageEnd) -> AgentState:
     message = fact.message
-    if message is not None and not fact.queue_id:
-        if message.role == "assistant" and fact.app is None and not fact.cause:
+    if message is not None and not fact.queue_id and not fact.cause:
+        if message.role == "assistant" and fact.app is None:
             return _reply(state, fact, message)
         if message.role == "tool":
             return _tool_result(state, fact, message)

@@ -132,7 +132,7 @@ def _take(run: Run, new: Settings, active: tuple[str, ...]) -> None:
 def tell_of_changes(run: Run, before: AgentState) -> None:
     """Say what is another than in the last run of the session; its start has said it by hashes already."""
     now = run.state
-    names = ("model", "tools", "options", "system", "limits", "context")
+    names = ("model", "tools", "options", "system", "limits", "window", "context")
     changed = {name: value for name in names if (value := getattr(now, name)) != getattr(before, name)}
     if changed:
         run.record(ConfigChanged(**changed))

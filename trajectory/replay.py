@@ -43,7 +43,7 @@ from unspool.kernel.hooks import Hooks
 from unspool.kernel.limits import Retry
 from unspool.kernel.loop import Beginning, Session, open_stream
 from unspool.kernel.messages import Text
-from unspool.kernel.ports import ChatModel, Tool, ToolSpec
+from unspool.kernel.ports import ChatModel, Renews, Tool, ToolSpec
 from unspool.kernel.projection import Projector
 from unspool.kernel.recorder import Recorder
 from unspool.kernel.state import AgentState
@@ -54,7 +54,7 @@ from unspool.kernel.toolbox import Toolbox
 from .conductor import SETTLE, Conductor, ReplayLog, Stopped
 from .differences import Difference
 from .recording import Known, Recording, consecutive, is_input, without_classes
-from .replay_host import RecordedContext, had_manager, recorded_hooks, stored_message, verdicts_of
+from .replay_host import RecordedContext, recorded_hooks, stored_message, verdicts_of
 from .replay_parts import (
     BlindTool,
     LiveContext,
@@ -99,8 +99,9 @@ async def replay(
     Without ``settings`` everything is taken from the log, hooks and gate included. With them (``agent.settings``,
     or the configuration and context of an ``agent_loop``) hooks, texts, tools, system prompt, limits and context
     manager are the host's, the same for all runs; their model is not asked, their log, inbox and abort are not
-    used. ``tools="live"`` runs their tools, too, with the middlewares around them; a ``model`` answers in place
-    of the recorded one, in its name. Code of the host's that does nothing for ``patience_s`` seconds hangs.
+    used, and a context manager that can be renewed is, for each process of the past. ``tools="live"`` runs
+    their tools, too, with the middlewares around them; a ``model`` answers in place of the recorded one, in its
+    name and with its window. Code of the host's that does nothing for ``patience_s`` seconds hangs.
 
     What is done at which moment is the log's: prompts, messages that are queued, decisions, aborts. Which of two
     moments next to each other it was, a log leaves open now and then; then a replay tries both, without code of
@@ -241,6 +242,7 @@ class _Performance:
         self._scope = anyio.CancelScope()
         self._made: dict[str, list[Tool]] = {}
         self._kinds: dict[str, type[RecordedTool]] = {}
+        self._live_context: LiveContext | None = None  # of the process that the session is in
 
     def _new_recorder(self, state: AgentState | None) -> Recorder:
         session = state.session if state is not None else ""
@@ -260,6 +262,7 @@ class _Performance:
                     difference = self._missing(fact, "the replay's run had ended")
                 else:
                     self._recorder.record(replace(fact), fact.time)
+                    self._sync(fact)
         except Stopped:
             difference = None
         except (AgentError, ValueError, TypeError, AssertionError) as error:
@@ -271,6 +274,13 @@ class _Performance:
             recorded=len(self._recording),
             difference=conductor.difference or difference,
         )
+
+    def _sync(self, fact: Fact) -> None:
+        """Tell the host's context manager that the conversation was replaced, where ``fact`` did that."""
+        replaced = isinstance(fact, ContextCompacted) and fact.reason in ("reset", "set_messages")
+        imported = isinstance(fact, MessageEnd) and fact.cause == "import"
+        if self._live_context is not None and (replaced or imported):
+            self._live_context.sync(self._recorder.state.messages)
 
     def _missing(self, fact: Fact, why: str) -> Difference:
         kind = type(fact).__struct_config__.tag
@@ -319,6 +329,7 @@ class _Performance:
         """The process died here: what goes on is another one, from the facts so far."""
         self._recorder = self._new_recorder(self._recorder.state)
         self._projector = Projector()
+        self._live_context = None
         self._conductor.stopped = False
 
     def _beginning(self, start: AgentStart) -> Beginning:
@@ -341,7 +352,7 @@ class _Performance:
 
     def _settings(self, start: AgentStart) -> tuple[LoopConfig, AgentContext]:
         live, conductor = self._live, self._conductor
-        self._offered, self._toolbox = start.tools, start.toolbox
+        self._offered, self._toolbox, self._window = start.tools, start.toolbox, start.window
         config = self._live_config(live.config) if live.config else self._recorded_config(start)
         given = live.context or AgentContext(system=self._recording.system(start.system))
         history = [message for each in start.history if (message := stored_message(each)) is not None]
@@ -367,8 +378,10 @@ class _Performance:
     def _live_config(self, config: LoopConfig) -> LoopConfig:
         conductor, manager = self._conductor, config.context
         hooks = live_hooks(config.hooks, conductor, tools=self._live.tools)
-        context = LiveContext(manager, conductor) if manager is not None else None
-        return dataclasses.replace(config, hooks=hooks, context=context)
+        if manager is not None and self._live_context is None:
+            renewed = manager.renewed() if isinstance(manager, Renews) else manager
+            self._live_context = LiveContext(renewed, conductor)
+        return dataclasses.replace(config, hooks=hooks, context=self._live_context)
 
     def _recorded_config(self, start: AgentStart) -> LoopConfig:
         recording = self._recording
@@ -389,9 +402,7 @@ class _Performance:
         return recorded_hooks(self._conductor, lambda: self._recorder.state)
 
     @cached_property
-    def _manager(self) -> RecordedContext | None:
-        if not had_manager(self._recording):
-            return None
+    def _manager(self) -> RecordedContext:
         return RecordedContext(self._conductor, lambda: self._recorder.state)
 
     @cached_property
@@ -401,11 +412,11 @@ class _Performance:
     def _model(self, name: str, seq: int) -> ChatModel:
         """The model of that name that was set by fact ``seq``."""
         if self._live.model is not None:
-            return LiveModel(self._live.model, self._conductor, name)
+            return LiveModel(self._live.model, self._conductor, name, self._window)
         if self._live.config is not None:
             model = self._live.config.model
-            return RecordedModel(self._conductor, model.name, model.supports_tools)
-        return RecordedModel(self._conductor, name, not self._takes_no_tools(seq))
+            return RecordedModel(self._conductor, model.name, model.supports_tools, self._window)
+        return RecordedModel(self._conductor, name, not self._takes_no_tools(seq), self._window)
 
     def _takes_no_tools(self, seq: int) -> bool:
         held_back = self._recording.specs(self._toolbox) if not self._offered else ()
@@ -450,7 +461,8 @@ class _Performance:
         if isinstance(fact, ConfigChanged):
             self._offered = self._offered if fact.tools is None else fact.tools
             self._toolbox = self._toolbox if fact.toolbox is None else fact.toolbox
-            if fact.model is not None or fact.tools is not None:
+            self._window = self._window if fact.window is None else fact.window
+            if (fact.model, fact.tools, fact.window) != (None, None, None):
                 model = self._model(fact.model or config.model.name, fact.seq)
                 config = dataclasses.replace(config, model=model)
             if fact.options is not None:
@@ -461,6 +473,8 @@ class _Performance:
                 context = dataclasses.replace(context, system=recording.system(fact.system))
             if fact.tools is not None or fact.toolbox is not None:
                 context = dataclasses.replace(context, tools=self._recorded_tools())
+            if fact.context is not None:
+                config = dataclasses.replace(config)  # so that the manager is asked again what it is
         position = self._conductor.position
         steering, follow_up = (recording.queue_mode(lane, position) for lane in ("steering", "follow_up"))
         if (config.steering_mode, config.follow_up_mode) != (steering, follow_up):

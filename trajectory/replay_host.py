@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from unspool.kernel.codec import transcript_entry
-from unspool.kernel.errors import ModelError
+from unspool.kernel.errors import ModelError, is_context_overflow
 from unspool.kernel.events import (
     AgentStart,
     ApprovalDecided,
@@ -24,7 +24,6 @@ from unspool.kernel.events import (
     Fact,
     MessageEnd,
     ModelResponse,
-    QueueChanged,
     RetryEvent,
     Stored,
     ToolExecDispatch,
@@ -75,11 +74,7 @@ def recorded_hooks(conductor: Conductor, state: Callable[[], AgentState]) -> Hoo
         "before_stop": host.before_stop,
         "stop_after_tool": host.stop_after_tool,
     }
-    if (
-        any(isinstance(fact, ModelResponse) and fact.source == "hook" for fact in recording.facts)
-        or _options_vary(recording)
-        or _raised(recording, "before_model_call")
-    ):
+    if _replied(recording) or _options_vary(recording) or _raised(recording, "before_model_call"):
         hooks["before_model_call"] = host.before_model_call
     if any(_is_gated(recording, fact) for fact in recording.facts):
         hooks["gate"] = host.gate
@@ -89,24 +84,25 @@ def recorded_hooks(conductor: Conductor, state: Callable[[], AgentState]) -> Hoo
         recording, "tool_result_message"
     ):
         hooks["tool_result_message"] = host.tool_result_message
-    rewritten = not had_manager(recording) and any(_is_rewritten(fact) for fact in recording.facts)
-    if rewritten or _raised(recording, "before_request"):
+    if _raised(recording, "before_request"):
         hooks["before_request"] = host.before_request
     return Hooks(**hooks)
 
 
-def had_manager(recording: Recording) -> bool:
-    """Whether there may have been a context manager: unless an overflow was left to itself."""
+def _replied(recording: Recording) -> bool:
+    """Whether a hook gave a reply: one that no request was announced for."""
+    announced = False
     for fact in recording.facts:
-        if isinstance(fact, ModelResponse) and fact.error_kind == "context_overflow":
-            following = recording.at(fact.seq + 1)
-            if isinstance(following, ErrorEvent) and following.kind == "context_overflow":
-                return False
-    return True
-
-
-def _is_rewritten(fact: Fact) -> bool:
-    return isinstance(fact, ContextProjected) and any(isinstance(each, Stored) for each in fact.append)
+        match fact:
+            case ContextProjected(purpose=""):
+                announced = True
+            case AgentStart() | ModelResponse(purpose="reply"):
+                announced = False
+            case MessageEnd() if _is_a_reply(fact) and not announced:
+                return True
+            case _:
+                continue
+    return False
 
 
 def _options_vary(recording: Recording) -> bool:
@@ -288,7 +284,8 @@ async def _at_once() -> None:
 
 
 def _is_a_reply(fact: MessageEnd) -> bool:
-    return fact.message is not None and fact.message.role == "assistant" and not fact.cause
+    message = fact.message
+    return message is not None and message.role == "assistant" and not (fact.cause or fact.queue_id)
 
 
 def view_of(fact: ContextProjected, state: AgentState) -> list[str | Stored]:
@@ -319,7 +316,10 @@ def stored_message(stored: Stored) -> AgentMessage | None:
 
 
 class RecordedContext:
-    """A context manager that shows the model what it was shown, and makes smaller what was made smaller."""
+    """A context manager that shows the model what it was shown, and makes smaller what was made smaller.
+
+    Where there was none, it shows the whole conversation, or what a hook made of it, and is asked nothing else.
+    """
 
     def __init__(self, conductor: Conductor, state: Callable[[], AgentState]) -> None:
         self._conductor = conductor
@@ -349,8 +349,8 @@ class RecordedContext:
             rewrite = self._rewrite(following, changed=True)
             if rewrite.commit:
                 return Projection(messages=view, compaction=rewrite)
-            following = self._conductor.recording.at(following.seq + 1)
-        if not isinstance(following, ContextProjected):
+            following = self._after(following)
+        if not isinstance(following, ContextProjected):  # a hook's reply, or the process died here
             return Projection(messages=view, compaction=rewrite)
         state = self._state()
         if self._shows_all(following, state):
@@ -394,9 +394,16 @@ class RecordedContext:
             raise HostError(following.message.partition("compaction failed: ")[2])
         if not isinstance(following, ContextCompacted):
             return Compaction(changed=False)
-        after = self._conductor.recording.at(following.seq + 1)
-        changed = following.committed or isinstance(after, ContextProjected | QueueChanged)
-        return self._rewrite(following, changed=changed)
+        after = self._after(following)
+        failed = isinstance(after, RetryEvent) or (
+            isinstance(after, ErrorEvent) and is_context_overflow(after.kind)
+        )
+        return self._rewrite(following, changed=not failed)
+
+    def _after(self, fact: Fact) -> Fact | None:
+        """What the run itself recorded after a fact; None where it went no further."""
+        rest = self._conductor.recording.rest_of_run(fact.seq, fact.run_id)
+        return next((fact for fact in rest if not is_input(fact)), None)
 
     def _rewrite(self, fact: ContextCompacted, *, changed: bool) -> Compaction:
         """What a manager must have given for a fact to say what it says."""
@@ -413,6 +420,7 @@ class RecordedContext:
             steps=fact.steps,
             tokens_before=fact.tokens_before,
             tokens_after=fact.tokens_after,
+            shown=fact.messages_after,
         )
 
     async def _do_again(self, scope: ContextScope) -> None:
@@ -420,7 +428,7 @@ class RecordedContext:
         while True:
             await self._conductor.settle()
             match self._conductor.next:
-                case ContextCompacting() as fact if fact.reason != "overflow":
+                case ContextCompacting() as fact:
                     scope.announce(fact.reason, fact.plan)
                 case ErrorEvent(kind="context_strategy", fatal=False) as fact:
                     scope.warn(fact.message, **fact.details)

@@ -24,7 +24,7 @@ from unspool.kernel.events import (
     TurnEnd,
 )
 from unspool.kernel.hooks import Hooks
-from unspool.kernel.messages import Message, Text
+from unspool.kernel.messages import Message, Text, Usage
 from unspool.kernel.ports import (
     JSON,
     BlockEvent,
@@ -61,16 +61,17 @@ class RecordedError(ModelError):
 
 
 class RecordedOverflow(RecordedError, ContextOverflowError):
-    """The one that a context manager is asked to mend."""
+    """One that a context manager was asked to mend; others were left to themselves."""
 
 
 class RecordedModel:
     """Answers as the recorded model did."""
 
-    def __init__(self, conductor: Conductor, name: str, supports_tools: bool) -> None:
+    def __init__(self, conductor: Conductor, name: str, supports_tools: bool, window: int) -> None:
         self._conductor = conductor
         self._name = name
         self._supports_tools = supports_tools
+        self._window = window
 
     @property
     def name(self) -> str:
@@ -79,6 +80,10 @@ class RecordedModel:
     @property
     def supports_tools(self) -> bool:
         return self._supports_tools
+
+    @property
+    def context_window(self) -> int:
+        return self._window
 
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
         """The recorded answer, once everything before it has come again."""
@@ -91,7 +96,8 @@ class RecordedModel:
         response = facts[-1] if facts and isinstance(facts[-1], ModelResponse) else None
         committed = next((fact for fact in facts if _is_reply(fact)), None) if purpose == "reply" else None
         if response is None and committed is not None:  # the process died in between
-            response = ModelResponse()
+            usage = committed.message and committed.message.usage
+            response = ModelResponse(usage=usage or Usage())
         if response is None or response.error_kind == "canceled":
             if response is not None and response.stop_reason:  # it had ended, and nobody had taken note
                 try:
@@ -116,11 +122,11 @@ class RecordedModel:
         kind = text = response.error_kind
         if response.purpose != "reply":
             return RecordedError(kind, kind, {})
-        error = RecordedOverflow if kind == "context_overflow" else RecordedError
+        error = RecordedError
         for fact in self._conductor.recording.rest_of_run(response.seq, response.run_id):
             match fact:
-                case ContextCompacting() if fact.reason == "overflow":
-                    text = fact.plan
+                case ContextCompacting() if fact.reason == "overflow" and error is RecordedError:
+                    error, text = RecordedOverflow, fact.plan  # the kernel's, before the manager's own
                 case RetryEvent():
                     return error(fact.error_kind, fact.message, {}, fact.delay_s)
                 case ErrorEvent() if fact.fatal and fact.kind == kind:
@@ -315,7 +321,7 @@ def live_hooks(hooks: Hooks, conductor: Conductor, *, tools: bool) -> Hooks:
 
 
 class LiveContext:
-    """A host's context manager, which may take its time."""
+    """A context manager of the host's, which may take its time."""
 
     def __init__(self, manager: ContextManager, conductor: Conductor) -> None:
         self._manager = manager
@@ -329,10 +335,11 @@ class LiveContext:
 class LiveModel:
     """A model that is really asked, in the name of the recorded one."""
 
-    def __init__(self, model: ChatModel, conductor: Conductor, name: str) -> None:
+    def __init__(self, model: ChatModel, conductor: Conductor, name: str, window: int) -> None:
         self._model = model
         self._conductor = conductor
         self._name = name
+        self._window = window
 
     @property
     def name(self) -> str:
@@ -341,6 +348,10 @@ class LiveModel:
     @property
     def supports_tools(self) -> bool:
         return self._model.supports_tools
+
+    @property
+    def context_window(self) -> int:
+        return self._window
 
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[StreamEvent, None]:
         conductor, stream = self._conductor, self._model.stream(request)

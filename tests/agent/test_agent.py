@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hosts import find, secret
 from making import Made, at, wait
 
 from unspool import Agent, Verdict, assistant_message, tool, user_message
@@ -26,6 +27,7 @@ from unspool.kernel import (
     raw_tool,
 )
 from unspool.llm.scripted import Cut, ScriptedModel, Wait, call
+from unspool.trajectory import replay
 from unspool.trajectory.memory import MemoryLog
 
 Go = Callable[[Any], Any]
@@ -126,6 +128,30 @@ def test_a_fork_goes_its_own_way(go: Go) -> None:
     assert made.texts == ["user: first", "assistant: one"]
     assert fork.state.session != made.agent.state.session
     assert made.model.requests[1].tools == made.model.requests[0].tools
+
+
+def test_deferred_tools_in_use_stay_with_a_conversation(go: Go) -> None:
+    tools = [find, secret]
+    made = Made([call("c1", "find")], "found", "one", "two", tools=tools, messages=[user_message("hello")])
+
+    async def main() -> tuple[Agent[Any], Agent[Any]]:
+        await made.agent.run("find it")
+        log, other = MemoryLog(), MemoryLog()
+        imported: Agent[Any] = Agent(made.model, tools=tools, log=log, messages=made.agent.export_messages())
+        await imported.run("imported")
+        made.agent.set_messages([user_message("a summary of all that")])  # refers to no tool
+        fork = made.agent.fork(log=other)
+        await fork.run("in the fork")
+        for each in (log, other):
+            assert (await replay(each)).same
+        assert made.agent.fork(messages=[user_message("anew")]).state.active_tools == ()
+        return imported, fork
+
+    for agent in go(main):
+        assert agent.state.active_tools == ("secret",)
+    offered = [[tool.name for tool in request.tools] for request in made.model.requests]
+    assert offered == [["find"], ["find", "secret"], ["find", "secret"], ["find", "secret"]]
+    made.check()
 
 
 def test_a_session_goes_on_in_another_process(go: Go) -> None:

@@ -361,7 +361,27 @@ def test_a_fork_has_a_context_manager_of_its_own(go: Go) -> None:
     with pytest.raises(TypeError, match="give the fork its own"):
         made.agent.fork()
     other = PassThrough()
-    assert made.agent.fork(context=other) is not None
+    assert made.agent.fork(context=other).settings.config.context is other
+    assert made.agent.fork(context=None).settings.config.context is None
+
+
+def test_a_fork_renews_a_context_manager(go: Go) -> None:
+    class Renewable(PassThrough):
+        renewals = 0
+
+        def renewed(self) -> "Renewable":
+            self.renewals += 1
+            return Renewable()
+
+    manager = Renewable()
+    made = Made("one", "two", context=manager)
+    go(lambda: made.agent.run("first"))
+    fork = made.agent.fork()
+    assert isinstance(fork.settings.config.context, Renewable) and manager.renewals == 1
+    assert fork.settings.config.context is not manager
+    assert go(lambda: fork.run("in the fork")).text == "two"
+    made.agent.fork(context=None)
+    assert manager.renewals == 1
 
 
 @pytest.mark.parametrize("queue", ["steer", "follow_up", "inject"])

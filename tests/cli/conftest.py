@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .driving import ChatServer, environment  # noqa: TID251  # tests/cli/, not cli/
+from .driving import ChatServer, environment  # tests/cli/, not cli/
 
 
 @pytest.fixture

@@ -16,7 +16,16 @@ from unspool.tools import Root
 from unspool.trajectory import load
 from unspool.trajectory.record import body_of
 
-from .driving import COMMAND, WAIT_S, check_end, ended, environment, running, stored, unspool  # noqa: TID251  # tests/cli/, not cli/
+from .driving import (  # tests/cli/, not cli/
+    COMMAND,
+    WAIT_S,
+    check_end,
+    ended,
+    environment,
+    running,
+    stored,
+    unspool,
+)
 
 
 @pytest.fixture

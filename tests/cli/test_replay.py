@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .driving import invoke, unspool  # noqa: TID251  # tests/cli/, not cli/
+from .driving import invoke, unspool  # tests/cli/, not cli/
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 

@@ -23,7 +23,7 @@ from unspool.llm.scripted import ScriptedModel, call
 from unspool.tools import file_tools
 from unspool.trajectory import JsonlLog, SessionHandle, load, recorded_settings, runs
 
-from .driving import COMMAND, WAIT_S, ChatServer, invoke, running, unspool  # noqa: TID251  # tests/cli/, not cli/
+from .driving import COMMAND, WAIT_S, ChatServer, invoke, running, unspool  # tests/cli/, not cli/
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 STORES = ["kept.db", "kept"]

@@ -17,7 +17,7 @@ from unspool.kernel.codec import Codec
 from unspool.kernel.events import SessionChanged, UnknownFact
 from unspool.llm.scripted import ScriptedModel, call
 
-from .driving import COMMAND, WAIT_S, ChatServer, ended, running, stored, unspool  # noqa: TID251  # tests/cli/, not cli/
+from .driving import COMMAND, WAIT_S, ChatServer, ended, running, stored, unspool  # tests/cli/, not cli/
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 

@@ -20,7 +20,7 @@ from unspool.llm.scripted import ScriptedModel, call
 from unspool.tools import file_tools
 from unspool.trajectory import JsonlLog, JsonlSessions, SessionHandle, Sessions, load, runs
 
-from .driving import COMMAND, WAIT_S, invoke, running, stored, unspool  # noqa: TID251  # tests/cli/, not cli/
+from .driving import COMMAND, WAIT_S, invoke, running, stored, unspool  # tests/cli/, not cli/
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 

@@ -36,7 +36,7 @@ from unspool.kernel.messages import Cost, Image
 from unspool.trajectory import JsonlLog
 from unspool.trajectory.record import body_of, hash_of_record, seal
 
-from .driving import COMMAND, WAIT_S, running, unspool  # noqa: TID251  # tests/cli/, not cli/
+from .driving import COMMAND, WAIT_S, running, unspool  # tests/cli/, not cli/
 
 EVENTS: list[Event] = [
     AgentStart(agent="helper", model="local/x", time=100.0),

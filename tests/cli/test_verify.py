@@ -12,7 +12,7 @@ from unspool import AgentEnd, AgentStart, TurnEnd, TurnStart
 from unspool.cli.places import open_store
 from unspool.trajectory import JsonlLog, SessionHandle, load
 
-from .driving import COMMAND, WAIT_S, invoke, running  # noqa: TID251  # tests/cli/, not cli/
+from .driving import COMMAND, WAIT_S, invoke, running  # tests/cli/, not cli/
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 

@@ -124,7 +124,7 @@ class Story:
         start = AgentStart(
             agent="teller", previous_run=before, tools=config.tools_hash, options=config.options_hash,
             system=config.system_hash, toolbox=config.toolbox_hash, blobs=config.blobs(self.state.blobs),
-            context={"manager": "engine", "window": 1000}, **fields,
+            context={"manager": "engine", "window": 1000}, window=800, **fields,
         )  # fmt: skip
         self.tell(start)
 

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from unspool.context.marks import marked
+from unspool.context.marks import kind_of, marked
 from unspool.kernel import (
     AgentMessage,
     BaseMessage,
@@ -181,7 +181,22 @@ _spoken: st.SearchStrategy[AgentMessage] = st.one_of(
 )
 
 
-def _built(moves: Sequence[AgentMessage | Batch], last: AgentMessage | Batch) -> list[AgentMessage]:
+class Said(list[AgentMessage]):
+    """Messages, shown by role and length."""
+
+    def __repr__(self) -> str:
+        return ", ".join([_shown(message) for message in self])
+
+
+def _shown(message: AgentMessage) -> str:
+    calls = [f"{call.name}#{call.id} {call.args}" for call in getattr(message, "tool_calls", ())]
+    mark = kind_of(message)
+    result = f"#{message.tool_call_id}" if message.role == "tool" and isinstance(message, Message) else ""
+    what = type(message).__name__ if type(message) is not Message else ""
+    return f"{message.role}{result}({what}{mark}{len(message.text)}{calls or ''})"
+
+
+def _built(moves: Sequence[AgentMessage | Batch], last: AgentMessage | Batch) -> Said:
     builder = _Builder()
     for move in (*moves, last):
         if isinstance(move, Batch):
@@ -189,10 +204,10 @@ def _built(moves: Sequence[AgentMessage | Batch], last: AgentMessage | Batch) ->
         else:
             builder.add(move)
     builder.add()
-    return builder.messages
+    return Said(builder.messages)
 
 
-def histories(max_moves: int = 12) -> st.SearchStrategy[list[AgentMessage]]:
+def histories(max_moves: int = 12) -> st.SearchStrategy[Said]:
     """Views as a manager may be given them: of at least one message, mostly with users and tools in turn."""
     return st.builds(
         _built,

@@ -42,6 +42,7 @@ class Scope:
         self.system = (SystemBlock(text=system),) if system else ()
         self.tools = tuple(tools)
         self.options = options or CallOptions()
+        self.sent_as_shown = True
         self.instructions = instructions
         self.model: ChatModel = model or ScriptedModel([])
         self.asked: list[tuple[ModelRequest, str]] = []

@@ -68,8 +68,7 @@ async def test_what_stays_of_a_result() -> None:
     ]
     after = await done(ClearToolResults(keep=0), work_of(view))
     assert after is not None and after[1].text == (
-        '[read_file(path="a.py", offset=5): 1,000 lines, 6,009 characters, cleared to save room; call it again if it '
-        "is needed]\nCORE-17 begins"
+        "[read_file a.py: 1,000 lines, 6,009 characters cleared; call it again to see it]\nCORE-17 begins"
     )
     assert mark_of(after[1]) == {
         "kind": "cleared",
@@ -91,7 +90,7 @@ async def test_metadata_and_what_is_no_text() -> None:
     view: View = [assistant_message("", call), old, *calls("b")]
     after = await done(ClearToolResults(keep=0), work_of(view))
     assert after is not None and isinstance(new := after[1], Message)
-    assert new.content[1:] == (ToolReference("zoom"),) and "characters, image, cleared" in new.text
+    assert new.content[1:] == (ToolReference("zoom"),) and "characters, image cleared" in new.text
     assert new.metadata["mine"] == 1 and mark_of(new)["of"] == "m1" and old.metadata == {"mine": 1}
 
 
@@ -101,7 +100,7 @@ async def test_a_stored_result_is_opened_where_it_is_stored() -> None:
     view[1] = marked(view[1], view[1].content, "offloaded", blob="f" * 64, lines=5000, characters=99_999)
     after = await done(ClearToolResults(keep=0, gist_chars=0), work_of(view))
     assert after is not None and after[1].text == (
-        f'[read(path="a"): 5,000 lines, 99,999 characters, cleared to save room; read_file opens it as blob:{"f" * 64}]'
+        f"[read a: 5,000 lines, 99,999 characters cleared; read_file opens it as blob:{'f' * 64}]"
     )
     assert mark_of(after[1])["blob"] == "f" * 64
 

@@ -359,9 +359,7 @@ async def test_limits_of_tokens_are_of_the_messages() -> None:
     assert 3 <= len(it.rewrites) <= 8
 
 
-@pytest.mark.parametrize(
-    ("cached", "least", "most"), [(0.0, 0, 0), (0.02, 1, 6), (0.1, 7, 14), (0.5, 8, 25)]
-)
+@pytest.mark.parametrize(("cached", "least", "most"), [(0.0, 0, 0), (0.02, 1, 6), (0.1, 7, 14), (0.5, 8, 25)])
 async def test_the_dearer_the_cache_the_sooner_is_rewritten_what_still_fits(
     cached: float, least: int, most: int
 ) -> None:
@@ -369,7 +367,7 @@ async def test_the_dearer_the_cache_the_sooner_is_rewritten_what_still_fits(
     it = conversation(manager)
     await sizes(it, range(800))
     assert least <= sum(rewrite.reason == "cost" for rewrite in it.rewrites) <= most
-    assert all((rewrite.tokens_before or 0) >= 29_000 for rewrite in it.rewrites)
+    assert all((rewrite.tokens_before or 0) > 9_900 for rewrite in it.rewrites)
 
 
 async def test_the_work_of_a_projection_does_not_depend_on_the_length() -> None:
@@ -378,11 +376,10 @@ async def test_the_work_of_a_projection_does_not_depend_on_the_length() -> None:
         manager = engine(Shorten(), window=10**9)
         it = conversation(manager, pairs=pairs)
         await it.project()
-        assert manager._tokens is not None
-        before = manager._tokens.counted
+        before = manager.counted
         it.say(*calls(99_999))
         await it.project()
-        counted[pairs] = manager._tokens.counted - before
+        counted[pairs] = manager.counted - before
     assert counted == {10: 2, 5000: 2}
 
 

@@ -146,7 +146,14 @@ async def test_newest_tokens() -> None:
     assert len(after) > 5 and mark_of(after[0])["messages"] == 101 - len(after)
 
 
-@pytest.mark.parametrize("make", [KeepTurns, KeepTokens])
-def test_wrong_settings(make: type[KeepTurns] | type[KeepTokens]) -> None:
+async def test_as_many_tokens_as_there_is_room_for() -> None:
+    work = work_of(view_of("ua" * 50), target=300)
+    after = await done(KeepTokens(0), work)
+    assert after is not None and sum(map(count, after[1:])) <= 300 - work.budget.overhead
+
+
+def test_wrong_settings() -> None:
     with pytest.raises(ValueError, match="at least one"):
-        make(0)
+        KeepTurns(0)
+    with pytest.raises(ValueError, match="less than no token"):
+        KeepTokens(-1)

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from unspool.context.items import ContextReader
 from unspool.context.marks import marked
-from unspool.context.metrics import Call, RunMeter, RunMetrics, measure
+from unspool.context.meter import RunMeter, measure
+from unspool.context.metrics import Call, RunMetrics
 from unspool.kernel import AgentMessage, ContextDemand, ContextItem, Message, ToolCall, user_message
 from unspool.kernel.events import CompactionStep
 from unspool.kernel.messages import BaseMessage, Text, assistant_message, tool_message

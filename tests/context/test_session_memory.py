@@ -80,6 +80,16 @@ async def test_a_turn_is_not_cut_through() -> None:
     assert roles(after) == "Su" + "at" * 9
 
 
+async def test_a_turn_whose_start_is_before_a_late_result_stays_with_the_call() -> None:
+    (call, result), *later = loop(1), *talk(1)
+    view = [*talk(2), call, user_message("Meanwhile?"), result, *later, *loop(9)]
+    after = await done(SessionMemory(lambda: NOTES, keep=10), work_of(view, target=2000))
+    assert roles(after) == "Su" + "at" * 9
+    view = [*talk(2), call, user_message("Meanwhile?"), *loop(9, start=1), result]
+    after = await done(SessionMemory(lambda: NOTES, keep=10), work_of(view, target=9000))
+    assert roles(after) == "Suau" + "at" * 9 + "t"
+
+
 async def test_where_all_would_stay_nothing_is_put_before_it() -> None:
     view = [user_message("Read them."), *loop(9)]
     assert await done(SessionMemory(lambda: NOTES, keep=10), work_of(view, target=2000)) is None

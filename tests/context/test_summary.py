@@ -115,7 +115,7 @@ async def test_the_answer_may_always_have_tokens(reason: str) -> None:
     scope = Scope(ANSWER)
     work = work_of(talk(30), target=900, trigger=1200, reason=reason, scope=scope)
     await done(SummaryCheckpoint(keep=10), work)
-    assert {request.options.max_tokens for request, _ in scope.asked} == {300}
+    assert {request.options.max_tokens for request, _ in scope.asked} == {380}
 
 
 async def test_within_one_long_turn_the_request_stays_behind_the_summary() -> None:

@@ -42,6 +42,7 @@ from unspool.kernel import (
     ToolResult,
     ToolUse,
     TurnInfo,
+    Usage,
     Verdict,
     assistant_message,
     raw_tool,
@@ -198,6 +199,22 @@ class Summaries(Newest):
         )
         reply = await scope.call_model(request, "compaction")
         return user_message(f"Before: {reply.text}")
+
+
+class Remembers(Newest):
+    """Shows the newest exchange and says, without a commit, what it no longer shows."""
+
+    def __init__(self, keep: int = 3) -> None:
+        super().__init__(keep)
+        self.hidden = 0
+
+    async def project(self, view: Sequence[AgentMessage], scope: Any, /) -> Projection:
+        made = await super().project(view, scope)
+        hidden, rewrite = len(view) - len(made.messages), None
+        if hidden > self.hidden:
+            self.hidden = hidden
+            rewrite = Compaction(changed=True, edits=[Edit(start=0, stop=hidden)], reason="threshold")
+        return Projection(messages=made.messages, tokens=made.tokens, compaction=rewrite)
 
 
 # --- an application's messages ---------------------------------------------------------------------
@@ -358,9 +375,30 @@ def summaries() -> Host:
     return Host(script, {"tools": TOOLS, "context": Summaries()}, three_prompts)
 
 
+def remembered() -> Host:
+    def before_model_call(info: ModelCallInfo) -> Message | None:
+        second = (info.state.runs, info.state.turn_index) == (2, 2)
+        return assistant_message("a hook's answer") if second else None
+
+    def before_request(messages: Sequence[Message]) -> Sequence[Message]:
+        return [user_message("be quick"), *messages] if len(messages) > 2 else messages
+
+    hooks = Hooks(before_model_call=before_model_call, before_request=before_request)
+    script: list[list[Any]] = [["one"], [call("c1", "look", place="hall")], ["two"]]
+    said = [Say(each, usage=Usage(input_tokens=9, output_tokens=3)) for each in script]
+    return Host(said, {"tools": TOOLS, "context": Remembers(), "hooks": hooks}, three_prompts)
+
+
 def overflow() -> Host:
     script = ["one", ContextOverflowError("too long"), "a summary", "two", "summary", "three", "four", "five"]
     return Host(script, {"context": Summaries()}, three_prompts)
+
+
+def overflow_that_stays() -> Host:
+    too_long = ContextOverflowError("too long")
+    return Host(
+        [too_long, "a summary", too_long, "one", "two", "three"], {"context": Summaries()}, three_prompts
+    )
 
 
 def overflow_left_alone() -> Host:
@@ -450,7 +488,8 @@ def limited() -> Host:
 HOSTS: dict[str, Callable[[], Host]] = {
     make.__name__: make
     for make in (
-        parallel, gated, paused, middlewares, turns, typed, requests, newest, summaries, overflow,
-        overflow_left_alone, retries, other_words, traits, own_messages, deferred, thoughts, limited,
+        parallel, gated, paused, middlewares, turns, typed, requests, newest, summaries, remembered, overflow,
+        overflow_that_stays, overflow_left_alone, retries, other_words, traits, own_messages, deferred, thoughts,
+        limited,
     )
 }  # fmt: skip

@@ -14,11 +14,10 @@ import anyio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.context.histories import histories
+from tests.context.histories import Said, histories
 from tests.context.scoping import Conversation, Scope
 
 from unspool.context import ClearToolResults, Engine, SummaryCheckpoint, default, keep_tokens, keep_turns
-from unspool.context.marks import kind_of
 from unspool.context.rules import newest_user, tail_of
 from unspool.kernel import AgentMessage, Message, ToolCall, Usage, user_message
 from unspool.kernel.errors import OverloadedError
@@ -49,21 +48,6 @@ Op = str
 OPS: st.SearchStrategy[Op] = st.sampled_from(
     ["project", "project", "project", "overflow", "manual", "usage", "switch", "branch", "tiny"]
 )
-
-
-class Said(list[AgentMessage]):
-    """Messages, shown by role and length."""
-
-    def __repr__(self) -> str:
-        return ", ".join([_shown(message) for message in self])
-
-
-def _shown(message: AgentMessage) -> str:
-    calls = [f"{call.name}#{call.id} {call.args}" for call in getattr(message, "tool_calls", ())]
-    mark = kind_of(message)
-    result = f"#{message.tool_call_id}" if message.role == "tool" and isinstance(message, Message) else ""
-    what = type(message).__name__ if type(message) is not Message else ""
-    return f"{message.role}{result}({what}{mark}{len(message.text)}{calls or ''})"
 
 
 class Watched(Conversation):
@@ -126,7 +110,7 @@ def _pairs(messages: Sequence[AgentMessage]) -> tuple[set[str], set[str]]:
     name=st.sampled_from(sorted(MANAGERS)),
     window=st.sampled_from([1_000, 6_000, 40_000]),
     answer=st.sampled_from(sorted(ANSWERS)),
-    parts=st.lists(st.tuples(histories(max_moves=6).map(Said), OPS), min_size=1, max_size=6),
+    parts=st.lists(st.tuples(histories(max_moves=6), OPS), min_size=1, max_size=6),
 )
 def test_the_rules_hold_whatever_happens(
     name: str, window: int, answer: str, parts: list[tuple[Said, Op]]

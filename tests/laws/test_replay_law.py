@@ -187,7 +187,9 @@ async def decide_all(agent: Agent[Any]) -> None:
         await agent.resume(Verdict.allow(by="eve"))
 
 
-@pytest.mark.parametrize("name", ["parallel", "gated", "paused", "turns", "summaries", "overflow", "traits"])
+@pytest.mark.parametrize(
+    "name", ["parallel", "gated", "paused", "turns", "summaries", "remembered", "overflow", "traits"]
+)
 def test_a_crash_after_every_fact_and_another_one(name: str) -> None:
     async def main() -> None:
         host = HOSTS[name]()

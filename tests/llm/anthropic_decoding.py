@@ -10,7 +10,7 @@ from unspool.llm.anthropic_dialect import AnthropicDialect
 from unspool.llm.anthropic_request import encode_request
 from unspool.llm.anthropic_stream import AnthropicDecoder
 
-from . import decoding  # noqa: TID251  # tests/llm/, not llm/
+from . import decoding  # tests/llm/, not llm/
 
 decode = partial(decoding.decode, make=AnthropicDecoder)
 

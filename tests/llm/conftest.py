@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .loopback import Loopback  # noqa: TID251  # tests/llm/, which ruff takes for llm/
+from .loopback import Loopback  # tests/llm/, which ruff takes for llm/
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 from unspool.kernel.messages import Opaque
 from unspool.llm.gemini_stream import GeminiDecoder
 
-from . import decoding  # noqa: TID251  # tests/llm/, not llm/
-from .decoding import Outcome, same  # noqa: TID251  # tests/llm/, not llm/
+from . import decoding  # tests/llm/, not llm/
+from .decoding import Outcome, same  # tests/llm/, not llm/
 
 __all__ = [
     "CODE",

@@ -10,8 +10,8 @@ from unspool.kernel.errors import ModelError, PartialStreamError
 from unspool.kernel.messages import Message, Text, Thinking, make_call, tool_message, user_message
 from unspool.kernel.ports import ModelRequest
 
-from .anthropic_decoding import decode, replayed, sent  # noqa: TID251  # tests/llm/, not llm/
-from .decoding import NO_SHARED, Outcome, same, shared  # noqa: TID251  # tests/llm/, not llm/
+from .anthropic_decoding import decode, replayed, sent  # tests/llm/, not llm/
+from .decoding import NO_SHARED, Outcome, same, shared  # tests/llm/, not llm/
 
 _ROOT = shared("bugcases")
 _CASES: dict[str, dict[str, Any]] = {}

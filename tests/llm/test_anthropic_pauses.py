@@ -11,8 +11,8 @@ from unspool.kernel.errors import OverloadedError, PartialStreamError
 from unspool.kernel.messages import Cost, Opaque, Text, Usage
 from unspool.llm import AnthropicModel
 
-from .anthropic_decoding import wire  # noqa: TID251  # tests/llm/, not llm/
-from .loopback import SSE_HEAD, Loopback, answer, chunked, hang_up  # noqa: TID251  # tests/llm/, not llm/
+from .anthropic_decoding import wire  # tests/llm/, not llm/
+from .loopback import SSE_HEAD, Loopback, answer, chunked, hang_up  # tests/llm/, not llm/
 
 SEARCH = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"q": "x"}}
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{"url": "http://h"}]}

@@ -32,8 +32,8 @@ from unspool.llm.anthropic_request import betas_of, encode_request
 from unspool.llm.anthropic_wire import FORMAT
 from unspool.llm.origins import LeftOutWarning
 
-from .anthropic_decoding import OPENING, sent, wire  # noqa: TID251  # tests/llm/, not llm/
-from .loopback import SSE_HEAD, Loopback, chunked  # noqa: TID251  # tests/llm/, not llm/
+from .anthropic_decoding import OPENING, sent, wire  # tests/llm/, not llm/
+from .loopback import SSE_HEAD, Loopback, chunked  # tests/llm/, not llm/
 
 C1, C2 = make_call("c1", "f", '{"x": 1}'), make_call("c2", "g")
 PNG = Image(data="aGk=", mime_type="image/png")

@@ -26,8 +26,8 @@ from unspool.kernel.ports import (
 from unspool.llm.anthropic_stream import AnthropicDecoder
 from unspool.llm.anthropic_usage import usage_of
 
-from .anthropic_decoding import decode, replayed, wire  # noqa: TID251  # tests/llm/, not llm/
-from .decoding import same  # noqa: TID251  # tests/llm/, not llm/
+from .anthropic_decoding import decode, replayed, wire  # tests/llm/, not llm/
+from .decoding import same  # tests/llm/, not llm/
 
 MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-x", "content": []}
 START = {"type": "message_start", "message": {**MESSAGE, "usage": {"input_tokens": 5, "output_tokens": 1}}}

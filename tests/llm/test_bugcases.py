@@ -24,7 +24,7 @@ from unspool.llm.openai_chat_dialect import ChatDialect
 from unspool.llm.openai_chat_request import encode_request
 from unspool.llm.openai_chat_usage import usage_of
 
-from .decoding import NO_SHARED, Outcome, decode, same, shared  # noqa: TID251  # tests/llm/, not llm/
+from .decoding import NO_SHARED, Outcome, decode, same, shared  # tests/llm/, not llm/
 
 _ROOT = shared("bugcases")
 _CASES: dict[str, dict[str, Any]] = {}

@@ -21,7 +21,7 @@ from unspool.llm.closed_schemas import closed_schema, strict_schema
 from unspool.llm.gemini_schema import gemini_parameters
 from unspool.llm.schemas import plain_schema
 
-from .decoding import NO_SHARED, shared  # noqa: TID251  # tests/llm/, not llm/
+from .decoding import NO_SHARED, shared  # tests/llm/, not llm/
 
 _ROOT = shared("bugcases")
 _CASES: dict[str, dict[str, Any]] = {}

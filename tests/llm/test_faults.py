@@ -35,7 +35,7 @@ from unspool.kernel.errors import (
 from unspool.llm import openai_chat_usage, retry_after
 from unspool.llm.faults import classify_provider, error_of, fault_of_body, fault_of_response, hide
 
-from .decoding import NO_SHARED, load, shared  # noqa: TID251  # tests/llm/, not llm/
+from .decoding import NO_SHARED, load, shared  # tests/llm/, not llm/
 
 NOW = 1_893_456_000.0  # Tue, 01 Jan 2030 00:00:00 GMT
 

@@ -11,7 +11,7 @@ from unspool.llm.gemini_args import ArgsBuilder, steps_of
 from unspool.llm.gemini_stream import GeminiDecoder
 from unspool.llm.gemini_wire import PartialArg
 
-from .gemini_decoding import (  # noqa: TID251  # tests/llm/, not llm/
+from .gemini_decoding import (  # tests/llm/, not llm/
     CODE,
     META,
     PNG,

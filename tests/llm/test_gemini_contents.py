@@ -20,7 +20,7 @@ from unspool.kernel.messages import (
 from unspool.kernel.ports import ModelRequest
 from unspool.kernel.transcript import Transcript
 
-from .gemini_requests import (  # noqa: TID251
+from .gemini_requests import (
     C1,
     C2,
     GO,

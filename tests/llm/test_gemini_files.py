@@ -9,7 +9,7 @@ import pytest
 from unspool.kernel.messages import Document, Image, Text
 from unspool.llm.origins import LeftOutWarning
 
-from .gemini_requests import (  # noqa: TID251  # tests/llm/, not llm/
+from .gemini_requests import (  # tests/llm/, not llm/
     C2,
     GO,
     GO_PART,

@@ -8,7 +8,7 @@ from unspool.kernel.errors import BadRequestError
 from unspool.kernel.ports import CallOptions, ModelRequest, SystemBlock, ToolSpec
 from unspool.llm.origins import LeftOutWarning
 
-from .gemini_requests import GO, THREE, TWO, sent, text  # noqa: TID251  # tests/llm/, not llm/
+from .gemini_requests import GO, THREE, TWO, sent, text  # tests/llm/, not llm/
 
 SHAPE = {"type": "json_schema", "name": "n", "schema": {"type": "object", "properties": {"x": {"const": 1}}}}
 JSON: dict[str, Any] = {"type": "json"}

@@ -15,8 +15,8 @@ from unspool.kernel.messages import (
 from unspool.llm.gemini_contents import SKIP_SIGNATURE
 from unspool.llm.origins import LeftOutWarning
 
-from .gemini_decoding import answer, decode, sse  # noqa: TID251  # tests/llm/, not llm/
-from .gemini_requests import (  # noqa: TID251
+from .gemini_decoding import answer, decode, sse  # tests/llm/, not llm/
+from .gemini_requests import (
     GO,
     GO_PART,
     PNG,

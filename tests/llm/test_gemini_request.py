@@ -14,10 +14,10 @@ from unspool.llm.gemini_request import GeminiDialect
 from unspool.llm.http import close_connections
 from unspool.llm.origins import LeftOutWarning
 
-from .gemini_decoding import answer  # noqa: TID251  # tests/llm/, not llm/
-from .gemini_requests import GO, GO_PART, TWO, sent, text  # noqa: TID251
-from .loopback import Loopback  # noqa: TID251
-from .loopback import answer as loopback_answer  # noqa: TID251
+from .gemini_decoding import answer  # tests/llm/, not llm/
+from .gemini_requests import GO, GO_PART, TWO, sent, text
+from .loopback import Loopback
+from .loopback import answer as loopback_answer
 
 OPTIONS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "none": (TWO, {}, {}),

@@ -17,7 +17,7 @@ from unspool.kernel.messages import Usage
 from unspool.llm.gemini_stream import GeminiDecoder
 from unspool.llm.gemini_usage import usage_of
 
-from .gemini_decoding import (  # noqa: TID251  # tests/llm/, not llm/
+from .gemini_decoding import (  # tests/llm/, not llm/
     CODE,
     answer,
     call,

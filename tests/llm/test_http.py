@@ -34,7 +34,7 @@ from unspool.kernel.reply import generate
 from unspool.llm import OpenAIChatModel
 from unspool.llm.http import close_connections
 
-from .loopback import (  # noqa: TID251  # tests/llm/, which ruff takes for llm/
+from .loopback import (  # tests/llm/, which ruff takes for llm/
     SSE_HEAD,
     Loopback,
     Step,

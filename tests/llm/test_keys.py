@@ -22,7 +22,7 @@ from unspool.kernel.reply import generate
 from unspool.llm import ModelWarning, OpenAIChatModel
 from unspool.llm.keys import ApiKey, Keys
 
-from .loopback import Loopback, answer  # noqa: TID251  # tests/llm/, which ruff takes for llm/
+from .loopback import Loopback, answer  # tests/llm/, which ruff takes for llm/
 
 Step = (
     str | float | tuple[str, ModelError]

@@ -22,7 +22,7 @@ from unspool.llm import openai_chat_documents, openai_chat_faults, openai_chat_f
 from unspool.llm.openai_chat_kept import KeptFields
 from unspool.llm.openai_chat_wire import Delta
 
-from .decoding import decode, same  # noqa: TID251  # tests/llm/, not llm/
+from .decoding import decode, same  # tests/llm/, not llm/
 
 DONE = "[DONE]"
 

@@ -14,7 +14,7 @@ from unspool.kernel.transcript import Transcript
 from unspool.llm import OpenAIResponsesModel
 from unspool.llm.openai_responses_request import ResponsesDialect
 
-from .loopback import Loopback, answer  # noqa: TID251  # tests/llm/, not llm/
+from .loopback import Loopback, answer  # tests/llm/, not llm/
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}", "id": "fc_1"}
 

@@ -29,7 +29,7 @@ from unspool.llm.openai_responses import OpenAIResponsesModel
 from unspool.llm.openai_responses_request import ResponsesDialect, encode_request
 from unspool.llm.origins import LeftOutWarning
 
-from .decoding import decode_responses, shared  # noqa: TID251  # tests/llm/, not llm/
+from .decoding import decode_responses, shared  # tests/llm/, not llm/
 
 Row = dict[str, Any]
 C1, C2 = make_call("c1", "f", '{"x": 1}'), make_call("c2", "g")

@@ -29,7 +29,7 @@ from unspool.kernel.ports import (
 )
 from unspool.llm.openai_responses_usage import usage_of
 
-from .decoding import decode_responses, same  # noqa: TID251  # tests/llm/, not llm/
+from .decoding import decode_responses, same  # tests/llm/, not llm/
 
 Row = dict[str, Any]
 

@@ -15,7 +15,7 @@ from unspool.llm import OpenAIChatModel
 from unspool.llm.openai_chat_usage import usage_of
 from unspool.llm.prices import Price, cache_ttl, kept_prices, price_of
 
-from .loopback import Loopback, answer  # noqa: TID251  # tests/llm/, which ruff takes for llm/
+from .loopback import Loopback, answer  # tests/llm/, which ruff takes for llm/
 
 USAGE = Usage(input_tokens=10, output_tokens=2)
 REQUEST = ModelRequest(messages=(user_message("hi"),))

@@ -10,8 +10,8 @@ from unspool.kernel.messages import Message, Opaque, tool_message
 from unspool.kernel.ports import ModelRequest
 from unspool.llm.openai_responses_request import ResponsesDialect, encode_request
 
-from . import anthropic_decoding, gemini_decoding  # noqa: TID251  # tests/llm/, not llm/
-from .decoding import NO_SHARED, decode_responses, load, shared  # noqa: TID251  # tests/llm/, not llm/
+from . import anthropic_decoding, gemini_decoding  # tests/llm/, not llm/
+from .decoding import NO_SHARED, decode_responses, load, shared  # tests/llm/, not llm/
 
 _ROOT = shared("corpus")
 pytestmark = pytest.mark.skipif(_ROOT is None, reason=NO_SHARED)

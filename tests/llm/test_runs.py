@@ -13,7 +13,7 @@ from unspool.kernel.events import ModelResponse
 from unspool.kernel.ports import Tool
 from unspool.llm.http import close_connections
 
-from .loopback import (  # noqa: TID251  # tests/llm/, not llm/
+from .loopback import (  # tests/llm/, not llm/
     SSE_HEAD,
     Exchange,
     Loopback,

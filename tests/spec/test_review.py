@@ -139,7 +139,9 @@ def test_a_compaction_of_what_is_not_there_ends_the_run_in_order(backend: str) -
         run = agent_loop("go", AgentContext(), config)
         result = await run.result()
         assert (result.end_reason, result.error_kind) == ("error", "context_overflow")
-        assert any(isinstance(f, ErrorEvent) and "does not fit the transcript" in f.message for f in log.facts)
+        assert any(
+            isinstance(f, ErrorEvent) and "does not fit the transcript" in f.message for f in log.facts
+        )
         assert fold(log.facts) == run.state
 
     anyio.run(play, backend=backend)

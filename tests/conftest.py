@@ -1,0 +1,1 @@
+"""With a conftest here, pytest knows the folder as ``tests``: packages of tests import from each other by that name."""
