@@ -76,6 +76,10 @@ ModelOption = Annotated[
 UrlOption = Annotated[
     str, typer.Option("--base-url", metavar="URL", help="Another server that speaks the provider's format.")
 ]
+WindowOption = Annotated[
+    int,
+    typer.Option("--window", metavar="N", min=0, help="Tokens that the model takes; 0 if it is to be known."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line and nothing else.")]
 TurnsOption = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Model calls at most; 100 if nothing else is recorded.")
@@ -166,6 +170,7 @@ def run(
     prompt: Annotated[str, typer.Argument(help="What to do; - reads it from standard input.")],
     model: ModelOption = "",
     base_url: UrlOption = "",
+    window: WindowOption = 0,
     root: RootOption = ".",
     session: Annotated[
         str, typer.Option("--session", metavar="NAME", help="Go on with this session, or begin it.")
@@ -187,7 +192,7 @@ def run(
         with _refusing():
             there = _existing(session, store) if session else None
             opened = stack.enter_context(continued(there, title)) if there else None
-            choice = _choice(ctx, model, base_url)
+            choice = _choice(ctx, model, base_url, window)
             chat_model = make_model(choice, opened)
             tools = file_tools(Root(root))
             opened = opened or stack.enter_context(begun(file=log, store=store, session=session, title=title))
@@ -223,6 +228,7 @@ def resume(
     deny: Annotated[bool, typer.Option("--deny", help="Do not let them run.")] = False,
     model: ModelOption = "",
     base_url: UrlOption = "",
+    window: WindowOption = 0,
     root: RootOption = ".",
     store: StoreOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one event a line and nothing else.")] = False,
@@ -235,7 +241,7 @@ def resume(
         _refuse("resume: what of these calls? give --allow or --deny")
     with _refusing():
         wish = Wish(
-            model=_choice(ctx, model, base_url),
+            model=_choice(ctx, model, base_url, window),
             tools=file_tools(Root(root)),
             verdict=by_person(allow=allow) if allow or deny else None,
             calls=calls or (),
@@ -458,9 +464,10 @@ def _view(as_json: bool) -> View:
     return JsonView(raw_stdout()) if as_json else TextView(console(), live=True)
 
 
-def _choice(ctx: typer.Context, name: str, base_url: str) -> ModelChoice:
+def _choice(ctx: typer.Context, name: str, base_url: str, window: int) -> ModelChoice:
     source = ctx.get_parameter_source("model")
-    return ModelChoice(name, preset=source is not None and source.name == "ENVIRONMENT", base_url=base_url)
+    preset = source is not None and source.name == "ENVIRONMENT"
+    return ModelChoice(name, preset=preset, base_url=base_url, window=window)
 
 
 def _existing(session: str, store: str) -> Place | None:

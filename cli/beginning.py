@@ -32,11 +32,12 @@ _URL: Final = "unspool.base_url"  # in a session's metadata: the server that was
 
 class ModelChoice(NamedTuple):
     """What was said about the model. ``preset`` says that ``name`` is from the environment: a session that
-    has a model of its own keeps it."""
+    has a model of its own keeps it. ``window`` are the tokens that it takes, 0 where that was not said."""
 
     name: str = ""
     preset: bool = False
     base_url: str = ""
+    window: int = 0
 
 
 class Begun(NamedTuple):
@@ -132,7 +133,8 @@ def make_model(choice: ModelChoice, session: Begun | None) -> ChatModel:
             f"the session was at another server: give --base-url {url} to go on there, or -m {name} to leave it"
         )
     try:
-        return llm.model(name, base_url=choice.base_url or None, price=_price())
+        window = choice.window or (session.state.window if session and name == recorded else 0)
+        return llm.model(name, base_url=choice.base_url or None, price=_price(), context_window=window)
     except AgentError as error:
         if name != recorded or choice.name == name:
             raise

@@ -16,6 +16,8 @@ from .engine import Engine
 from .estimate import Estimate
 from .extract import ExtractiveSummary
 from .keeping import KeepTokens, KeepTurns
+from .meter import RunMeter, measure
+from .metrics import Call, CallMetrics, RunMetrics
 from .naming import manager_named, manager_of
 from .offloading import OffloadToolResults
 from .presets import default, keep_tokens, keep_turns, none
@@ -30,6 +32,8 @@ from .work import Budget, Rewrite, Strategy, Work
 
 __all__ = [
     "Budget",
+    "Call",
+    "CallMetrics",
     "ClearToolResults",
     "CollapseDuplicateReads",
     "DropCompacted",
@@ -44,6 +48,8 @@ __all__ = [
     "Prices",
     "ReduceByPriority",
     "Rewrite",
+    "RunMeter",
+    "RunMetrics",
     "SessionMemory",
     "Squeeze",
     "Strategy",
@@ -57,6 +63,7 @@ __all__ = [
     "load_encoding",
     "manager_named",
     "manager_of",
+    "measure",
     "none",
     "open_encoding",
 ]

@@ -15,7 +15,7 @@ from unspool.kernel.ports import ContextScope
 from .breaker import Breaker
 from .followed import Followed
 from .rules import applied, broken_rule, newest_user, tail_of
-from .work import Budget, Rewrite, Strategy, Work
+from .work import Budget, Rewrite, Strategy, Work, checked_rewrite
 
 _LEAST_GAIN: Final = 0.01  # of the trigger level: saving less is not worth a changed prefix
 
@@ -33,7 +33,7 @@ class Attempt:
         corrected: Callable[[int], int],
         breakers: Mapping[str, Breaker],
     ) -> None:
-        self.view: Sequence[AgentMessage] = followed.shown.since(0)
+        self.view: tuple[AgentMessage, ...] = tuple(followed.shown)
         self.tokens = budget.tokens
         self.steps: list[CompactionStep] = []
         self.commits = False
@@ -99,8 +99,8 @@ class Attempt:
         breaker = self._breakers[strategy.name]
         try:
             rewrite = await strategy.rewrite(self._work())
-            if rewrite is not None and rewrite.edits:
-                self._take(strategy, rewrite)
+            if rewrite is not None:
+                self._take(strategy, checked_rewrite(rewrite))
         except LogError:
             raise
         except Exception as error:  # noqa: BLE001 (a strategy that fails is recorded, and the next one is asked)
@@ -137,7 +137,9 @@ class Attempt:
         Raises:
             ValueError: it breaks one.
         """
-        view, counted = applied(self.view, rewrite.edits), self._followed.tokens
+        if not rewrite.edits:
+            return
+        view, counted = tuple(applied(self.view, rewrite.edits)), self._followed.tokens
         tail, newest = tail_of(self.view), newest_user(self.view)
         if broken := broken_rule(self.view, view, tail=tail, newest=newest):
             raise ValueError(f"its rewrite is not applied: {broken}")

@@ -29,7 +29,7 @@ from .rules import edits_between
 from .snapshot import snapshot_of, usage_of
 from .tokens import MessageTokens, TextCounter
 from .window import DEFAULT_WINDOW, budget_for, reserve_for
-from .work import Budget, Strategy, described
+from .work import Budget, Strategy, check_strategy, described
 
 _PRICES: Final = Prices()
 _STEP: Final = 0.1  # of the window: a rewrite for the price alone saves at least that much
@@ -66,8 +66,18 @@ class Engine:
             raise ValueError(
                 f"context: target is a fraction of the trigger level, above 0 and up to 1: {target}"
             )
-        if min(window, reserve) < 0:
-            raise ValueError(f"context: window and reserve are tokens (window={window}, reserve={reserve})")
+        if min(window, reserve) < 0 or (window and reserve >= window):
+            raise ValueError(
+                f"context: window and reserve are tokens, and the reserve is a part of it (window={window}, "
+                f"reserve={reserve})"
+            )
+        if min(max_tokens, max_turns) < 0 or max_failures < 1:
+            raise ValueError(
+                f"context: max_tokens and max_turns are 0 or more, max_failures 1 or more (max_tokens={max_tokens}, "
+                f"max_turns={max_turns}, max_failures={max_failures})"
+            )
+        for strategy in strategies:
+            check_strategy(strategy)
         names = [strategy.name for strategy in strategies]
         if len(set(names)) < len(names):
             raise ValueError(f"context: two strategies of one name: {', '.join(names)}")
@@ -305,6 +315,7 @@ class Engine:
             tokens_after=attempt.tokens,
             shown=len(attempt.view),
         )
+        self._budget = budget.at(attempt.tokens)
         if rewrite.commit:
             self._pending = list(attempt.view)
         else:

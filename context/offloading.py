@@ -53,7 +53,8 @@ class OffloadToolResults:
         Raises:
             LogError: the store fails.
         """
-        large = [each for each in answered(work.view) if self._is_large(each.message, work)]
+        large = [each for each in answered(work.view) if self._is_large(each, work)]
+        opens = any(tool.name == "read_file" for tool in work.tools)
         newest = large[max(0, len(large) - self.keep) :]
         first = newest[0].at if newest else len(work.view)
         edits: list[Edit] = []
@@ -61,24 +62,32 @@ class OffloadToolResults:
             protected = each.at >= min(first, work.tail)
             if protected and work.tokens(each.message) <= work.budget.target // _SHARE:
                 continue
-            short = self._short(each, "0" * 64)
+            short = self._short(each, "0" * 64, opens)
             if work.tokens(short) < work.tokens(each.message):
-                short = self._short(each, self._blobs.put(encodable(each.message.text).encode()))
+                short = self._short(each, self._blobs.put(encodable(each.message.text).encode()), opens)
                 edits.append(Edit(start=each.at, stop=each.at + 1, messages=(short,)))
         return Rewrite(edits=edits, note=f"{len(edits)} results") if edits else None
 
-    def _is_large(self, message: Message, work: Work) -> bool:
+    def _is_large(self, each: Answered, work: Work) -> bool:
+        message = each.message
+        if any(str(value).startswith("blob:") for value in each.call.args.values()):
+            return False  # it was read from there
         has_more = len(message.text) > self.head + self.tail
         return has_more and not kind_of(message) and work.tokens(message) > self.min_tokens
 
-    def _short(self, each: Answered, digest: str) -> Message:
+    def _short(self, each: Answered, digest: str, opens: bool) -> Message:
         """A result with the middle of its text left out."""
         text = each.message.text
         head, tail = ends_of(text, self.head, self.tail)
         left_out = size_text(
             max(1, line_count(text) - line_count(head) - line_count(tail)), len(text) - len(head) - len(tail)
         )
-        line = f"[… {left_out} left out here; read_file opens the whole output as blob:{digest} …]"
+        way = (
+            f"read_file opens it as blob:{digest}, by offset and limit"
+            if opens
+            else f"stored as blob:{digest}"
+        )
+        line = f"[… {left_out} left out here; {way} …]"
         size = len(encodable(text).encode())
         content = with_text(each.message, joined([head, line, tail]))
         return marked(

@@ -6,6 +6,7 @@ Read with: ``unspool.kernel.messages`` (``AgentMessage.compact``).
 from collections.abc import Sequence
 from typing import Final
 
+from unspool.kernel.errors import describe
 from unspool.kernel.messages import AgentMessage, Message
 from unspool.kernel.ports import Edit
 
@@ -37,7 +38,14 @@ class ReduceByPriority:
             if excess <= 0:
                 break
             message = work.view[at]
-            reduced = _reduced(message, excess, work)
+            try:
+                reduced = _reduced(message, excess, work)
+            except Exception as error:  # noqa: BLE001 (the application's class: the other messages are still asked)
+                kind = type(message).__name__
+                work.warn(
+                    f"context: a message of class {kind} could not be reduced: {describe(error)}", kind=kind
+                )
+                continue
             if reduced is None:
                 continue
             smaller, fraction = reduced

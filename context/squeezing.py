@@ -43,7 +43,10 @@ class Squeeze:
 
     async def rewrite(self, work: Work, /) -> Rewrite | None:
         sizes = _sizes(work)
-        room = int(self.share * (work.budget.trigger - (work.budget.tokens - sum(sizes.values()))))
+        pinned = work.budget.tokens - sum(sizes.values())
+        room = int(self.share * (work.budget.trigger - pinned))
+        if room <= 0:  # what cannot be shortened is above the trigger by itself, but may still fit the window
+            room = int(self.share * (work.budget.window - pinned))
         if room <= 0 or sum(sizes.values()) <= room:
             return None
         cap = cap_for(list(sizes.values()), room)

@@ -61,8 +61,17 @@ class MessageTokens:
         self._overhead = 0
 
     def text(self, text: str, /) -> int:
-        """The tokens of a text; not remembered."""
-        return self.counter.count(text)
+        """The tokens of a text; not remembered.
+
+        Raises:
+            ValueError: the counter gives no number of tokens.
+        """
+        tokens = self.counter.count(text)
+        if not isinstance(tokens, int) or tokens < 0:
+            raise ValueError(
+                f"context: the counter {self.counter.name!r} gives {tokens!r}, which is no number of tokens"
+            )
+        return tokens
 
     def message(self, message: AgentMessage, /) -> int:
         """The tokens of what ``message`` lowers to; 0 where it is left out. Raises what its ``to_message`` raises."""

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from unspool.kernel.json_edge import clean_text
 from unspool.kernel.messages import AgentMessage, Message
 from unspool.kernel.ports import (
     CallOptions,
@@ -68,6 +69,39 @@ class Rewrite(Struct, frozen=True, kw_only=True):
 
     edits: Sequence[Edit]
     note: str = ""
+
+
+def checked_rewrite(given: Any) -> Rewrite:
+    """What a strategy gave, if that is a rewrite; its note as a log can hold it.
+
+    Raises:
+        TypeError: it is something else, or made of something else.
+    """
+    if not isinstance(given, Rewrite):
+        raise TypeError(f"it gave {type(given).__name__}, where a Rewrite or None is due")
+    for edit in given.edits:
+        if not isinstance(edit, Edit):
+            raise TypeError(f"an edit is {type(edit).__name__}, where an Edit is due")
+        for message in edit.messages:
+            if not isinstance(message, AgentMessage):
+                raise TypeError(f"an edit puts {type(message).__name__} where a message is due")
+    if not isinstance(given.note, str):
+        raise TypeError(f"its note is {type(given.note).__name__}, where text is due")
+    return replace(given, note=clean_text(given.note))
+
+
+def check_strategy(strategy: Any) -> None:
+    """See that something is a strategy.
+
+    Raises:
+        TypeError: it has no name, does not say whether it commits, has no ``rewrite``, or is a class.
+    """
+    what = getattr(strategy, "name", None) if not isinstance(strategy, type) else None
+    good = isinstance(what, str) and isinstance(getattr(strategy, "commits", None), bool)
+    if not (good and callable(getattr(strategy, "rewrite", None))):
+        raise TypeError(
+            f"context: no strategy: {strategy!r}; one is an object with name (text), commits (True or False) and rewrite"
+        )
 
 
 class Strategy(Protocol):

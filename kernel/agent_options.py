@@ -92,12 +92,29 @@ def change(
         of_config["agent"] = clean_text(changes["name"])
     if "options" in changes:
         hash_of(changes["options"])  # refused here, not by a run: what cannot be recorded
+    if (manager := changes.get("context")) is not None:
+        check_manager(manager)
     config = dataclasses.replace(config, **of_config)
     if holds_key(config.model.name):
         raise ValueError("model: its name is recorded and holds no secrets, give keys to the model")
     if thinking:
         config = dataclasses.replace(config, options=_with_thinking(config.options, thinking["thinking"]))
     return config, dataclasses.replace(context, **of_context) if of_context else context
+
+
+def check_manager(manager: object) -> None:
+    """See that something is a context manager.
+
+    Raises:
+        TypeError: it lacks a method of one, or is a class or function that makes one.
+    """
+    names = ("project", "compact", "sync", "usage", "snapshot")
+    missing = [name for name in names if not callable(getattr(manager, name, None))]
+    if missing or isinstance(manager, type):
+        raise TypeError(
+            f"agent: no context manager: {manager!r} (missing={missing}); give the manager itself, as in "
+            "context=context.default()"
+        )
 
 
 def _with_thinking(options: CallOptions, thinking: ThinkingLevel | None) -> CallOptions:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hosts import find, secret
+from hosts import Newest, find, secret
 from making import Made, at, wait
 
 from unspool import Agent, Verdict, assistant_message, tool, user_message
@@ -401,3 +401,11 @@ def test_the_hosts_guard_comes_after_the_type(go: Go) -> None:
 
     go(main)
     assert asked == ["3"]
+
+
+@pytest.mark.parametrize("given", [object(), Newest, Newest(1).project, "default"])
+def test_what_is_no_context_manager_is_refused(given: Any) -> None:
+    with pytest.raises(TypeError, match="no context manager"):
+        Agent(ScriptedModel([]), context=given)
+    with pytest.raises(TypeError, match="no context manager"):
+        Agent(ScriptedModel([])).configure(context=given)

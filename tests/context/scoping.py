@@ -39,7 +39,7 @@ class Scope:
     ) -> None:
         self.answers = list(answers)
         self.window = window
-        self.system = (SystemBlock(text=system),) if system else ()
+        self.system: tuple[SystemBlock, ...] = (SystemBlock(text=system),) if system else ()
         self.tools = tuple(tools)
         self.options = options or CallOptions()
         self.sent_as_shown = True

@@ -408,6 +408,9 @@ async def test_what_is_told() -> None:
         ({"target": 1.5}, "target"),
         ({"window": -1}, "window"),
         ({"reserve": -1}, "reserve"),
+        ({"window": 1000, "reserve": 1000}, "reserve"),
+        ({"max_turns": -1}, "max_turns"),
+        ({"max_failures": 0}, "max_failures"),
     ],
 )
 async def test_settings_that_make_no_sense(settings: dict[str, Any], why: str) -> None:
@@ -418,3 +421,74 @@ async def test_settings_that_make_no_sense(settings: dict[str, Any], why: str) -
 async def test_two_strategies_of_one_name() -> None:
     with pytest.raises(ValueError, match="two strategies"):
         Engine([Shorten(), Shorten()])
+
+
+class Rude(Gives):
+    """Gives something that no rewrite is, or changes what it was given."""
+
+    def __init__(self, give: Callable[[Work], Any]) -> None:
+        super().__init__("rude", lambda work: [])
+        self._any = give
+
+    async def rewrite(self, work: Work, /) -> Any:
+        return self._any(work)
+
+
+def changes_the_view(work: Work) -> Any:
+    del work.view[-1]  # type: ignore[attr-defined]
+
+
+RUDE: dict[str, tuple[Callable[[Work], Any], str]] = {
+    "a list": (lambda work: [Edit(start=1, stop=3)], "gave list"),
+    "a note that is no text": (lambda work: Rewrite(edits=[], note=5), "note is int"),  # type: ignore[arg-type]
+    "an edit that is none": (lambda work: Rewrite(edits=[(1, 2)]), "edit is tuple"),  # type: ignore[list-item]
+    "a message that is none": (
+        lambda work: Rewrite(edits=[Edit(start=1, stop=3, messages=("x",))]),  # type: ignore[arg-type]
+        "puts str",
+    ),
+    "the view changed": (changes_the_view, "tuple"),
+}
+
+
+@pytest.mark.parametrize("case", RUDE)
+async def test_what_is_no_rewrite_is_said_and_not_made(case: str) -> None:
+    give, why = RUDE[case]
+    it = conversation(engine(Rude(give), Shorten()), pairs=12)
+    await it.project()
+    assert why in it.scope.warnings[0][0]
+    assert [step.strategy for step in it.rewrites[0].steps] == ["shorten"]
+    assert it.transcript[0].text == "Please do it."
+
+
+@pytest.mark.parametrize("given", [Shorten, object(), "shorten", None])
+async def test_what_is_no_strategy(given: Any) -> None:
+    with pytest.raises(TypeError, match="no strategy"):
+        Engine([given])
+
+
+async def test_a_counter_that_cannot_count() -> None:
+    class Negative(ByWords):
+        def count(self, text: str, /) -> int:
+            return -1
+
+    it = conversation(Engine([], counter=Negative()), pairs=1)
+    with pytest.raises(ValueError, match="no number of tokens"):
+        await it.project()
+
+
+async def test_usage_after_a_compaction_is_that_of_what_is_left() -> None:
+    it = conversation(engine(Shorten()), pairs=5)
+    await it.project()
+    rewrite = await it.compact("manual")
+    usage = it.manager.usage()
+    assert rewrite.changed and usage is not None and usage.tokens == rewrite.tokens_after
+
+
+async def test_a_renewed_engine_is_set_the_same_and_remembers_nothing() -> None:
+    it = conversation(engine(Shorten(), window=1000), pairs=12)
+    await it.project()
+    manager = it.manager
+    assert isinstance(manager, Engine)
+    again = manager.renewed()
+    assert again.describe() == manager.describe()
+    assert (again.usage(), again.counted) == (None, 0)

@@ -217,3 +217,11 @@ async def test_every_message_is_in_the_view_or_covered() -> None:
         covered |= gone
     assert covered | set(state.ids) >= {f"m{number}" for number in range(1, 162)}
     assert len(ran.rewrites) > 3
+
+
+async def test_what_stays_is_above_the_trigger_and_the_rest_is_made_to_fit_the_window() -> None:
+    """System prompt and prompt leave less than the reserve; a large result is cut to what the window has left."""
+    ran = Ran(Windowed(8_192, reads(1, size=20_000)), system="You are careful. " * 1_300)
+    result = await ran.run()
+    assert (result.end_reason, result.text) == ("stop", "All read.")
+    assert ran.model.refused == []

@@ -7,11 +7,12 @@ import pytest
 
 from unspool.context.marks import mark_of
 from unspool.context.offloading import OffloadToolResults
-from unspool.kernel import AgentMessage, Image, LogError, Message, Text, ToolCall
+from unspool.kernel import AgentMessage, Image, LogError, Message, Text, ToolCall, ToolSpec
 from unspool.kernel.messages import assistant_message
 from unspool.tools import file_tools
 from unspool.trajectory.blobs import FolderBlobs
 
+from .scoping import Scope
 from .working import done, kinds, turn, work_of
 
 pytestmark = pytest.mark.anyio
@@ -52,14 +53,18 @@ async def test_which(
 
 async def test_what_is_left(blobs: FolderBlobs) -> None:
     view = outputs(LARGE, "ok")
-    after = await done(OffloadToolResults(blobs, keep=0, head=60, tail=50), work_of(view))
+    scope = Scope(tools=[ToolSpec(name="read_file")])
+    after = await done(OffloadToolResults(blobs, keep=0, head=60, tail=50), work_of(view, scope=scope))
     assert after is not None
     digest = mark_of(after[1])["blob"]
+    left_out, way = "996 lines, 22,805 characters left out here", "read_file opens it as blob"
     assert after[1].text == (
         "line 1 of the output\nline 2 of the output\n"
-        f"[… 996 lines, 22,805 characters left out here; read_file opens the whole output as blob:{digest} …]\n"
+        f"[… {left_out}; {way}:{digest}, by offset and limit …]\n"
         "line 999 of the output\nline 1000 of the output\n"
     )
+    bare = await done(OffloadToolResults(blobs, keep=0, head=60, tail=50), work_of(view))
+    assert bare is not None and f"{left_out}; stored as blob:{digest} …]" in bare[1].text
     assert mark_of(after[1]) == {
         "kind": "offloaded",
         "of": "",
@@ -120,3 +125,8 @@ async def test_a_store_that_fails_is_told() -> None:
 def test_wrong_settings(blobs: FolderBlobs) -> None:
     with pytest.raises(ValueError, match="below 0"):
         OffloadToolResults(blobs, keep=-1)
+
+
+async def test_what_was_read_from_the_store_is_not_stored_again(blobs: FolderBlobs) -> None:
+    view = [*turn(1, "read_file", LARGE, path=f"blob:{'a' * 64}"), *outputs("ok")]
+    assert await done(OffloadToolResults(blobs, keep=0), work_of(view)) is None

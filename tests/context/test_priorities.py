@@ -17,6 +17,7 @@ from unspool.kernel import (
 )
 
 from .histories import Note
+from .scoping import Scope
 from .working import count, done, work_of
 
 pytestmark = pytest.mark.anyio
@@ -98,3 +99,15 @@ async def test_a_plain_message_is_a_form() -> None:
     view: View = [Odd(lambda: user_message("short")), *END]
     after = await done(ReduceByPriority(), work_of(view))
     assert after is not None and after[0].text == "short"
+
+
+async def test_a_class_that_cannot_be_reduced_does_not_keep_the_others_from_it() -> None:
+    class Broken(Note, frozen=True):
+        def compact(self, expect: float) -> Reduced:
+            raise RuntimeError("no")
+
+    scope, long = Scope(), "n" * 4000
+    view: View = [Broken(long), Note(long), *END]
+    after = await done(ReduceByPriority(), work_of(view, target=10, scope=scope))
+    assert after is not None and len(after[1].text) < len(long)
+    assert "Broken" in scope.warnings[0][0]
