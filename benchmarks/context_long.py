@@ -50,7 +50,7 @@ from unspool.kernel.messages import assistant_message, tool_message
 from unspool.kernel.transcript import Transcript
 from unspool.trajectory import JsonlSessions, request_at, requests
 
-_GROWTH = 1.15  # memory at the end against memory half way
+_GROWTH = 300  # bytes a turn, in the second half: a session keeps the ids of all its calls, and nothing else
 _RATIO = 1.3  # of a projection after 10,000 messages to one after 10
 _ENTRIES = 12  # words around which a file is written
 
@@ -121,7 +121,7 @@ async def long_session(turns: int, window: int, folder: Path) -> dict[str, Any]:
         "most tokens of a request": max(
             [fact.tokens or 0 for fact in facts if isinstance(fact, ContextProjected)]
         ),
-        "memory on the way, MB": [round(each, 1) for each in seen],
+        "memory on the way, MB": [round(each, 2) for each in seen],
         "log, MB": round(_size(folder) / 1e6, 1),
         "ms a turn": round(1e3 * took_s / turns, 2),
         "requests": len(rebuilt),
@@ -195,7 +195,10 @@ def main() -> None:
     for name, value in found.items():
         print(f"{name}: {value}")
     memory = found["memory on the way, MB"]
-    flat = options.quick or memory[-1] <= _GROWTH * memory[len(memory) // 2]
+    half = len(memory) // 2
+    growth = 1e6 * (memory[-1] - memory[half]) * len(memory) / (turns * max(1, len(memory) - 1 - half))
+    print(f"memory grows by {growth:.0f} bytes a turn")
+    flat = options.quick or growth <= _GROWTH
     fits = found["most tokens of a request"] <= options.window and found["exact"] == found["requests"]
     same = options.quick or (long[0] <= _RATIO * short[0] and long[1] == short[1])
     missed = [name for name, good in (("memory", flat), ("requests", fits), ("work", same)) if not good]
