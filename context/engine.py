@@ -12,7 +12,7 @@ Read with: ``work.py`` (strategies), ``window.py`` (the levels), ``followed.py``
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from unspool.kernel.errors import AgentBusyError
 from unspool.kernel.messages import AgentMessage, Message
@@ -33,6 +33,14 @@ from .work import Budget, Strategy, check_strategy, described
 
 _PRICES: Final = Prices()
 _STEP: Final = 0.1  # of the window: a rewrite for the price alone saves at least that much
+
+
+class _Asked(NamedTuple):
+    """A request: how much of the transcript it showed, its tokens as counted, and as corrected."""
+
+    length: int
+    estimate: int
+    tokens: int
 
 
 class Engine:
@@ -104,7 +112,7 @@ class Engine:
         self._breakers = {strategy.name: Breaker(self._max_failures) for strategy in self._strategies}
         self._followed: Followed | None = None
         self._pending: list[AgentMessage] | None = None  # shown where a commit was asked for and not made
-        self._asked: tuple[int, int] | None = None  # length and estimate of the last request
+        self._asked: _Asked | None = None  # the last request
         self._pause = Pause()
         self._rent = Rent()
         self._prices = self._given_prices
@@ -124,10 +132,7 @@ class Engine:
                 budget = self._budget_of(followed, scope)
                 shown = followed.shown if self._pending is None else self._pending
                 return Projection(messages=shown, tokens=budget.tokens, compaction=rewrite)
-        asked = (len(followed.transcript), self._overhead + followed.projected)
-        if asked != self._asked:  # the same again costs what is new: nothing
-            self._asked = asked
-            self._rent.pay(budget.tokens, self._prices)
+        self._asked = _Asked(len(followed.transcript), self._overhead + followed.projected, budget.tokens)
         return Projection(messages=followed.shown, tokens=budget.tokens)
 
     async def compact(self, view: Sequence[AgentMessage], reason: str, scope: ContextScope, /) -> Compaction:
@@ -214,8 +219,12 @@ class Engine:
         if self._pending is not None:  # the commit that was asked for was not made: it is remembered
             followed.show([*self._pending, *new])
             self._pending = None
-        if new and scope.sent_as_shown and self._asked is not None and self._asked[0] == known:
-            self._learn(new[0], self._asked[1])
+        if new and self._asked is not None and self._asked.length == known:
+            self._rent.pay(
+                self._asked.tokens, self._prices
+            )  # now that it was answered: asking twice costs once
+            if scope.sent_as_shown:
+                self._learn(new[0], self._asked.estimate)
         if any(message.role == "user" for message in new):
             self._pause.lift()
         return followed
