@@ -47,12 +47,17 @@ class Engine:
     """A context manager for one conversation.
 
     ``window`` is what the model takes, input and output together; 0 asks the model, and is 128,000 where that does not
-    say. ``reserve`` is kept free for the answer; 0 chooses (``reserve_for``). ``target`` is the level, as
-    a fraction of the trigger level, that a rewrite is to reach. ``counter`` counts tokens: an encoding's name,
+    say. ``reserve`` is kept free for the answer; 0 chooses (``reserve_for``). ``target`` is the level that a rewrite is to
+    reach, as a fraction of what the trigger level leaves beside system prompt and tools. ``counter`` counts tokens: an encoding's name,
     a ``TextCounter``, or ``auto``: the model's encoding where its file is on disk, else an estimate. Counts are
     corrected by what the provider reports. ``max_tokens`` of messages and ``max_turns`` (replies) are limits besides the
     window, where they are not 0. ``prices`` weigh what a rewrite saves against the cache that it misses, until the
-    provider's own are known from priced replies. ``max_failures`` in a row switch a strategy off for a while. ``name`` and ``settings`` are for the record.
+    provider's own are known from priced replies. ``max_failures`` in a row switch a strategy off for a while. ``name``
+    and ``settings`` are for the record.
+
+    Raises:
+        ValueError: a number that makes no sense, or two strategies of one name.
+        TypeError: one of ``strategies`` is none.
     """
 
     def __init__(
@@ -72,7 +77,7 @@ class Engine:
     ) -> None:
         if not 0 < target <= 1:
             raise ValueError(
-                f"context: target is a fraction of the trigger level, above 0 and up to 1: {target}"
+                f"context: target is a fraction of what the trigger leaves, above 0 and up to 1: {target}"
             )
         if min(window, reserve) < 0 or (window and reserve >= window):
             raise ValueError(
@@ -220,9 +225,8 @@ class Engine:
             followed.show([*self._pending, *new])
             self._pending = None
         if new and self._asked is not None and self._asked.length == known:
-            self._rent.pay(
-                self._asked.tokens, self._prices
-            )  # now that it was answered: asking twice costs once
+            # only now that it was answered: projecting twice costs once
+            self._rent.pay(self._asked.tokens, self._prices)
             if scope.sent_as_shown:
                 self._learn(new[0], self._asked.estimate)
         if any(message.role == "user" for message in new):
@@ -235,11 +239,8 @@ class Engine:
             return "turns"
         if budget.tokens > budget.trigger:
             return "threshold" if self._pause.is_over(budget) else ""
-        return (
-            "cost"
-            if budget.tokens > budget.target and self._rent.may_cover(budget.overhead, self._prices)
-            else ""
-        )
+        pays = budget.tokens > budget.target and self._rent.may_cover(budget.overhead, self._prices)
+        return "cost" if pays else ""
 
     def _learn(self, reply: AgentMessage, estimate: int) -> None:
         """What the reply to the last request says of its size."""

@@ -13,9 +13,7 @@ DEFAULT_WINDOW: Final = 128_000  # of a model that does not say
 _LEAST_RESERVE: Final = 4_096
 _MOST_RESERVE: Final = 16_384
 _SHARE: Final = 0.13  # of the window, kept free for the answer
-_BELOW: Final = (
-    0.95  # of what was refused: how much is tried again, so that a limit is found after few refusals
-)
+_BELOW: Final = 0.95  # of what was refused: how much is tried again, so that few refusals find the limit
 _RELIEF: Final = 0.6  # of what strategies have a say in: below it nothing that loses much is done
 
 
@@ -40,7 +38,7 @@ def budget_for(
     most: int = 0,
     overhead: int = 0,
 ) -> Budget:
-    """The levels of a window; ``target`` is a fraction of the trigger level.
+    """The levels of a window; ``target`` is a fraction of what the trigger leaves beside ``overhead``.
 
     ``ceiling``, where it is not 0, is a number of tokens that turned out to be too many, and ``most`` what the
     messages may have, besides system prompt and tools.

@@ -62,7 +62,7 @@ async def choose_view(run: Run) -> Projection:
     if run.outbox:
         await pull()  # the hook may take its time
     view = await _rewrite(run, hook, run.projector.as_view(chosen.messages))
-    return Projection(messages=view, tokens=chosen.tokens if view is chosen.messages else None)
+    return Projection(messages=view)  # nobody has counted what the hook gave
 
 
 async def _rewrite(run: Run, hook: BeforeRequest, view: Transcript[AgentMessage]) -> Transcript[AgentMessage]:

@@ -21,12 +21,11 @@ NO_USAGE = Usage()
 class RunScope:
     """The scope of one projection or compaction of a run."""
 
-    __slots__ = ("_run", "announced", "instructions")
+    __slots__ = ("_run", "instructions")
 
     def __init__(self, run: Run, instructions: str = "") -> None:
         self._run = run
         self.instructions = instructions
-        self.announced = ""  # why a rewrite was said to begin
 
     @property
     def _has_ended(self) -> bool:
@@ -60,7 +59,6 @@ class RunScope:
         """Record that a rewrite begins."""
         self._check()
         self._run.record(ContextCompacting(reason, plan))
-        self.announced = reason
 
     def warn(self, message: str, /, **details: Any) -> None:
         """Record what went wrong; the run goes on."""

@@ -147,7 +147,7 @@ async def test_a_rewrite_gets_far_below_the_trigger_and_then_the_prefix_stays(co
     assert 3 <= broken <= 8
     assert all(rewrite.commit == commits for rewrite in it.rewrites)
     assert all((rewrite.tokens_after or 0) <= 600 for rewrite in it.rewrites[:3])
-    assert (len(it.transcript) == len(it.written)) is True
+    assert len(it.transcript) == len(it.written)
     assert (list(it.transcript) == it.written) is not commits
     assert {reason for reason, _ in it.scope.announced} == {"threshold"}
 
