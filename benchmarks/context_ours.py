@@ -21,6 +21,7 @@ from unspool.kernel import (
     SystemBlock,
     ToolSpec,
 )
+from unspool.kernel.edits import edited
 from unspool.kernel.messages import assistant_message
 from unspool.kernel.transcript import Transcript
 from unspool.llm.scripted import ScriptedModel
@@ -91,18 +92,9 @@ async def run_own(make: Callable[[], Engine], task: Task) -> OwnRun:
             rewrites.append(made.compaction)
             if not made.compaction.commit:
                 break
-            transcript = _committed(transcript, made.compaction)
+            transcript = Transcript(edited(transcript, made.compaction.edits))
         views.append(list(made.messages))
     return OwnRun(views, scope.asked, rewrites, scope.warnings)
-
-
-def _committed(transcript: Transcript[AgentMessage], rewrite: Compaction) -> Transcript[AgentMessage]:
-    messages: list[AgentMessage] = []
-    at = 0
-    for edit in rewrite.edits:
-        messages += [*transcript[at : edit.start], *edit.messages]
-        at = edit.stop
-    return Transcript([*messages, *transcript[at:]])
 
 
 def counted() -> Callable[[AgentMessage], int]:

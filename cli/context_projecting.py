@@ -12,13 +12,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from unspool.context.metrics import RunMetrics
+from unspool.kernel.edits import rewritten
 from unspool.kernel.errors import LogError, describe
 from unspool.kernel.events import CompactionStep
 from unspool.kernel.lowering import Lowering, same_prefix
 from unspool.kernel.messages import AgentMessage, Message, Usage
 from unspool.kernel.ports import Compaction, ContextManager, Projection
 from unspool.kernel.projection import seed_of
-from unspool.kernel.request import rewrite_edits
 from unspool.kernel.transcript import Transcript
 
 from .context_recording import Point, Recording
@@ -186,17 +186,14 @@ class Follower:
 
     def _take(self, rewrite: Compaction) -> None:
         """Note a rewrite, and make it the transcript where it is to be committed."""
-        edits = rewrite_edits(rewrite, len(self.transcript))
+        edits = [
+            replace(edit, messages=[self._numbered(message) for message in edit.messages])
+            for edit in rewrite.edits
+        ]
+        left = rewritten(self.transcript, replace(rewrite, edits=edits))
         self._rewrites.append(Rewritten(rewrite.commit, rewrite.steps))
-        if not rewrite.commit:
-            return
-        messages: list[AgentMessage] = []
-        at = 0
-        for edit in edits:
-            messages += self.transcript[at : edit.start]
-            messages += [self._numbered(message) for message in edit.messages]
-            at = edit.stop
-        self.transcript = Transcript([*messages, *self.transcript[at:]])
+        if rewrite.commit:
+            self.transcript = Transcript(left)
 
     def _numbered(self, message: AgentMessage) -> AgentMessage:
         self._count += 1

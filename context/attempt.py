@@ -6,6 +6,7 @@ Read with: ``engine.py`` (the caller), ``rules.py``, ``work.py``.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from unspool.kernel.edits import edited
 from unspool.kernel.errors import LogError, describe, error_kind
 from unspool.kernel.events import CompactionStep
 from unspool.kernel.lowering import same_prefix
@@ -14,7 +15,7 @@ from unspool.kernel.ports import ContextScope
 
 from .breaker import Breaker
 from .followed import Followed
-from .rules import applied, broken_rule, newest_user, tail_of
+from .rules import broken_rule, newest_user, tail_of
 from .work import Budget, Rewrite, Strategy, Work, checked_rewrite
 
 _LEAST_GAIN: Final = 0.01  # of the trigger level: saving less is not worth a changed prefix
@@ -139,7 +140,7 @@ class Attempt:
         """
         if not rewrite.edits:
             return
-        view, counted = tuple(applied(self.view, rewrite.edits)), self._followed.tokens
+        view, counted = tuple(edited(self.view, rewrite.edits)), self._followed.tokens
         tail, newest = tail_of(self.view), newest_user(self.view)
         if broken := broken_rule(self.view, view, tail=tail, newest=newest):
             raise ValueError(f"its rewrite is not applied: {broken}")

@@ -41,26 +41,6 @@ def _is_said(message: AgentMessage) -> bool:
     return isinstance(message, Message) or message.to_message() is not None
 
 
-def applied(view: Sequence[AgentMessage], edits: Sequence[Edit]) -> list[AgentMessage]:
-    """The view with edits made.
-
-    Raises:
-        ValueError: they overlap, are not in order, or go beyond the end.
-    """
-    result: list[AgentMessage] = []
-    at = 0
-    for edit in edits:
-        if not at <= edit.start <= edit.stop <= len(view):
-            raise ValueError(
-                f"edits must be in order and fit {len(view)} messages (start={edit.start}, stop={edit.stop})"
-            )
-        result += view[at : edit.start]
-        result += edit.messages
-        at = edit.stop
-    result += view[at:]
-    return result
-
-
 def broken_rule(
     before: Sequence[AgentMessage], after: Sequence[AgentMessage], *, tail: int, newest: int
 ) -> str:

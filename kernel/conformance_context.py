@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .conformance import Check, Kit, Ran, attempt, must_be_callable, shown
+from .edits import edited
 from .errors import OverloadedError
 from .messages import (
     AgentMessage,
@@ -422,11 +423,12 @@ def _wrong_compaction(value: Any, view: View) -> str:
     before, after = value.tokens_before, value.tokens_after
     if value.changed and before is not None and after is not None and after >= before:
         return f"changed=True with {after} tokens after {before}"
-    at = 0
-    for edit in value.edits if value.changed else ():
-        if not (isinstance(edit, Edit) and at <= edit.start <= edit.stop <= len(view)):
-            return f"edits that are not in order or do not fit {len(view)} messages: {shown(edit)}"
-        at = edit.stop
+    if strange := [each for each in value.edits if not isinstance(each, Edit)]:
+        return f"what is no Edit among the edits: {shown(strange[0])}"
+    try:
+        edited(view, value.edits if value.changed else ())
+    except ValueError as error:
+        return str(error)
     if value.changed and value.commit and not value.edits:
         return "commit=True without edits"
     return ""
@@ -446,13 +448,7 @@ def _committed(view: View, compaction: Compaction) -> View:
     """The transcript after a compaction; the view itself where it commits nothing."""
     if not compaction.commit:
         return view
-    messages: list[AgentMessage] = []
-    at = 0
-    for edit in compaction.edits:
-        messages += [*view[at : edit.start], *edit.messages]
-        at = edit.stop
-    messages += view[at:]
-    return _frozen(messages)
+    return _frozen(edited(view, compaction.edits))
 
 
 def _plain(made: _Projected) -> tuple[Any, Any]:

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from .edits import rewritten
 from .errors import ContinueError, HookError, LogError, describe
 from .events import ContextCompacted, Replaced, Stored
 from .hooks import BeforeModelCall, BeforeRequest, ModelCallInfo
 from .messages import AgentMessage, Message, clean_message
-from .ports import CallOptions, Compaction, ContextManager, Edit, ModelRequest, Projection
+from .ports import CallOptions, Compaction, ContextManager, ModelRequest, Projection
 from .projection import RequestConfig
 from .pull import pull
 from .run import Run
@@ -165,11 +166,12 @@ def compacted(run: Run, rewrite: Compaction, reason: str, projected: int) -> Con
     """The fact that says what a rewrite did; ``projected`` is how many messages are shown after it.
 
     Raises:
-        ValueError: the edits do not fit the transcript.
+        ValueError: the edits do not fit the transcript, or nothing would be left.
         CodecError: a new message cannot be stored.
     """
     before = len(run.state.messages)
-    edits = rewrite_edits(rewrite, before)
+    edits = list(rewrite.edits) if rewrite.changed else []
+    left = len(rewritten(run.state.messages, rewrite))
     fact = ContextCompacted(
         reason=reason,
         tokens_before=rewrite.tokens_before,
@@ -188,34 +190,16 @@ def compacted(run: Run, rewrite: Compaction, reason: str, projected: int) -> Con
     if first == stop:  # something is put in between: a neighbour says where
         first, stop = (first - 1, stop) if first else (first, stop + 1)
     messages: list[str | Stored] = []
-    at, gone = first, 0
+    at = first
     for edit in edits:
         messages += ids[at : edit.start]
         messages += [run.recorder.store(message) for message in edit.messages]
-        gone += edit.stop - edit.start - len(edit.messages)
         at = edit.stop
     messages += ids[at:stop]
     return msgspec.structs.replace(
         fact,
         committed=True,
-        messages_after=before - gone,
+        messages_after=left,
         messages=tuple(messages),
         replaced=Replaced(first=ids[first], last=ids[stop - 1]),
     )
-
-
-def rewrite_edits(rewrite: Compaction, length: int) -> list[Edit]:
-    """The edits of a rewrite of ``length`` messages.
-
-    Raises:
-        ValueError: they are not in order, overlap, or go beyond the end; or nothing would be left.
-    """
-    edits = list(rewrite.edits) if rewrite.changed else []
-    at, left = 0, length
-    for edit in edits:
-        if not at <= edit.start <= edit.stop <= length:
-            raise ValueError(f"a rewrite does not fit the transcript (start={edit.start}, stop={edit.stop})")
-        at, left = edit.stop, left - (edit.stop - edit.start) + len(edit.messages)
-    if rewrite.changed and rewrite.commit and (not edits or not left):
-        raise ValueError("a rewrite that is to be committed leaves nothing" if edits else "it has no edits")
-    return edits

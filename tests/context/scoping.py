@@ -17,6 +17,7 @@ from unspool.kernel import (
     SystemBlock,
     ToolSpec,
 )
+from unspool.kernel.edits import edited
 from unspool.kernel.messages import assistant_message
 from unspool.kernel.transcript import Transcript
 from unspool.llm.scripted import ScriptedModel
@@ -105,15 +106,11 @@ class Conversation:
             self.rewrites.append(rewrite)
         if not (rewrite.changed and rewrite.commit):
             return
-        messages: list[AgentMessage] = []
-        at = 0
-        for edit in rewrite.edits:
-            messages += [
-                *self.transcript[at : edit.start],
-                *[self._numbered(message) for message in edit.messages],
-            ]
-            at = edit.stop
-        self.transcript = Transcript([*messages, *self.transcript[at:]])
+        edits = [
+            replace(edit, messages=[self._numbered(message) for message in edit.messages])
+            for edit in rewrite.edits
+        ]
+        self.transcript = Transcript(edited(self.transcript, edits))
 
     def _numbered(self, message: AgentMessage) -> AgentMessage:
         self._count += 1

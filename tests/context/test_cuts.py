@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from unspool.context.cuts import Cut, edits_for, find_cut, kept_tokens, span_of
 from unspool.context.marks import marked
-from unspool.context.rules import applied, broken_rule
+from unspool.context.rules import broken_rule
 from unspool.kernel import AgentMessage, BaseMessage, Message, Text, ToolCall, user_message
+from unspool.kernel.edits import edited
 from unspool.kernel.messages import assistant_message, tool_message
 
 from .working import work_of
@@ -111,7 +112,7 @@ def test_what_a_span_becomes(letters: str, keep: int, after: str | None) -> None
         return
     assert span is not None
     summary = marked(Message(role="user"), [Text("new")], "summary")
-    new = applied(view, edits_for(span, [summary]))
+    new = edited(view, edits_for(span, [summary]))
     assert not broken_rule(view, new, tail=work.tail, newest=work.newest_user)
     names = {id(message): letter for message, letter in zip(view, letters, strict=True)}
     assert "".join([names.get(id(message), "S") for message in new]) == after

@@ -14,11 +14,12 @@ from unspool.context.duplicates import CollapseDuplicateReads
 from unspool.context.keeping import KeepTokens, KeepTurns
 from unspool.context.offloading import OffloadToolResults
 from unspool.context.priorities import ReduceByPriority
-from unspool.context.rules import applied, broken_rule, newest_user, tail_of
+from unspool.context.rules import broken_rule, newest_user, tail_of
 from unspool.context.squeezing import Squeeze
 from unspool.context.trimming import TrimText
 from unspool.context.work import Strategy, Work, described
 from unspool.kernel import AgentMessage, Message
+from unspool.kernel.edits import edited
 from unspool.kernel.json_edge import encode_text
 from unspool.kernel.sequence import repair_message_sequence, to_messages, validate_message_sequence
 
@@ -62,7 +63,7 @@ def rewritten(strategy: Strategy, work: Work) -> list[AgentMessage] | None:
     if rewrite is None:
         return None
     assert rewrite.edits, "None is how a strategy says that there is nothing to do"
-    return applied(work.view, rewrite.edits)
+    return edited(work.view, rewrite.edits)
 
 
 def total(view: Sequence[AgentMessage]) -> int:

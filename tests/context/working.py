@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from unspool.context.marks import kind_of
-from unspool.context.rules import applied, newest_user, tail_of
+from unspool.context.rules import newest_user, tail_of
 from unspool.context.work import Budget, Rewrite, Strategy, Work
 from unspool.kernel import AgentMessage, Image, Text, ToolCall
+from unspool.kernel.edits import edited
 from unspool.kernel.messages import assistant_message, tool_message
 
 from .scoping import Answer, Scope
@@ -74,7 +75,7 @@ def work_of(
 async def done(strategy: Strategy, work: Work) -> list[AgentMessage] | None:
     """The view that a strategy makes; None where it does nothing."""
     rewrite: Rewrite | None = await strategy.rewrite(work)
-    return None if rewrite is None else applied(work.view, rewrite.edits)
+    return None if rewrite is None else edited(work.view, rewrite.edits)
 
 
 def turn(
