@@ -12,7 +12,7 @@ from unspool.kernel.ports import Edit
 from .calls import Answered, answered, key_of, name_of, use_of
 from .gist import gist
 from .marks import marked
-from .shortening import blob_of, carried, full_size, is_gone, size_text
+from .shortening import blob_of, carried, full_size, is_gone, size_text, way_to
 from .values import worths
 from .work import Rewrite, Work
 
@@ -110,7 +110,7 @@ def _way_back(each: Answered, work: Work) -> str:
     """How to see a result again; nothing where the call would have its effect again."""
     blob = blob_of(each.message)
     if blob:
-        return f"; read_file opens it as blob:{blob}"
+        return f"; {way_to(blob, work.tools)}"
     only_reads = use_of(each.call).kind in ("read", "search", "list") or any(
         tool.read_only for tool in work.tools if tool.name == each.call.name
     )

@@ -9,7 +9,7 @@ from unspool.kernel.ports import BlobStore, Edit
 
 from .calls import Answered, answered
 from .marks import kind_of, marked
-from .shortening import ends_of, joined, line_count, original_size, size_text, with_text
+from .shortening import ends_of, joined, line_count, original_size, size_text, way_to, with_text
 from .work import Rewrite, Work
 
 _SHARE = 4  # a result of more than a fourth of the target is never left whole
@@ -54,7 +54,6 @@ class OffloadToolResults:
             LogError: the store fails.
         """
         large = [each for each in answered(work.view) if self._is_large(each, work)]
-        opens = any(tool.name == "read_file" for tool in work.tools)
         newest = large[max(0, len(large) - self.keep) :]
         first = newest[0].at if newest else len(work.view)
         edits: list[Edit] = []
@@ -62,9 +61,9 @@ class OffloadToolResults:
             protected = each.at >= min(first, work.tail)
             if protected and work.tokens(each.message) <= work.budget.target // _SHARE:
                 continue
-            short = self._short(each, "0" * 64, opens)
+            short = self._short(each, "0" * 64, work)
             if work.tokens(short) < work.tokens(each.message):
-                short = self._short(each, self._blobs.put(encodable(each.message.text).encode()), opens)
+                short = self._short(each, self._blobs.put(encodable(each.message.text).encode()), work)
                 edits.append(Edit(start=each.at, stop=each.at + 1, messages=(short,)))
         return Rewrite(edits=edits, note=f"{len(edits)} results") if edits else None
 
@@ -75,19 +74,14 @@ class OffloadToolResults:
         has_more = len(message.text) > self.head + self.tail
         return has_more and not kind_of(message) and work.tokens(message) > self.min_tokens
 
-    def _short(self, each: Answered, digest: str, opens: bool) -> Message:
+    def _short(self, each: Answered, digest: str, work: Work) -> Message:
         """A result with the middle of its text left out."""
         text = each.message.text
         head, tail = ends_of(text, self.head, self.tail)
         left_out = size_text(
             max(1, line_count(text) - line_count(head) - line_count(tail)), len(text) - len(head) - len(tail)
         )
-        way = (
-            f"read_file opens it as blob:{digest}, by offset and limit"
-            if opens
-            else f"stored as blob:{digest}"
-        )
-        line = f"[… {left_out} left out here; {way} …]"
+        line = f"[… {left_out} left out here; {way_to(digest, work.tools)} …]"
         size = len(encodable(text).encode())
         content = with_text(each.message, joined([head, line, tail]))
         return marked(

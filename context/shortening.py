@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from unspool.kernel.messages import Content, Message, Text
+from unspool.kernel.ports import ToolSpec
 
 from .marks import kind_of, mark_of
 
-GONE = frozenset(
-    {"cleared", "collapsed", "dropped", "summary"}
-)  # kinds that hold nothing to shorten any more
+# Kinds that hold nothing to shorten any more.
+GONE = frozenset({"cleared", "collapsed", "dropped", "summary"})
 
 
 def is_gone(message: Message) -> bool:
@@ -29,6 +29,14 @@ def full_size(message: Message) -> tuple[int, int]:
 def line_count(text: str) -> int:
     """How many lines a text has, the last one with or without a line end."""
     return text.count("\n") + (bool(text) and not text.endswith("\n"))
+
+
+def way_to(digest: str, tools: Sequence[ToolSpec]) -> str:
+    """How what is stored under ``digest`` is read, as a model is told; only its name where no tool opens it."""
+    opens = any(tool.name == "read_file" for tool in tools)
+    return (
+        f"read_file opens it as blob:{digest}, by offset and limit" if opens else f"stored as blob:{digest}"
+    )
 
 
 def size_text(lines: int, characters: int) -> str:

@@ -13,7 +13,7 @@ from unspool.kernel.ports import Edit
 
 from .calls import owners
 from .marks import marked
-from .shortening import blob_of, carried, ends_of, full_size, is_gone, joined, with_text
+from .shortening import blob_of, carried, ends_of, full_size, is_gone, joined, way_to, with_text
 from .work import Rewrite, Work
 
 _SMALL: Final = 50  # tokens: texts below are left alone
@@ -104,32 +104,32 @@ def _squeezed(message: Message, call: ToolCall | None, size: int, cap: int, work
     characters = len(text) * cap // size
     short = message
     for _ in range(_TRIES):
-        short = _cut(message, call, characters)
+        short = _cut(message, call, characters, work)
         over = work.tokens(short) - rest - cap
         if over <= 0 or not characters:
             break
         characters = max(0, int(characters * 0.95) - max(1, len(text) * over // size))
     else:
-        short = _cut(message, call, 0)
+        short = _cut(message, call, 0, work)
     return short if work.tokens(short) < work.tokens(message) else None
 
 
-def _cut(message: Message, call: ToolCall | None, characters: int) -> Message:
+def _cut(message: Message, call: ToolCall | None, characters: int, work: Work) -> Message:
     """A message with no more than about ``characters`` of its text; for very few only the line that says so."""
     text = message.text
     head = int(_HEAD * characters)
     first, last = ends_of(text, head, characters - head) if characters else ("", "")
     said = carried(message)
     left_out = full_size(message)[1] - len(first) - len(last)
-    how = _way_back(message, call) if characters >= 200 else ""
+    how = _way_back(message, call, work) if characters >= 200 else ""
     line = f"[… {left_out:,} characters left out{how} …]"
     return marked(message, with_text(message, joined([first, line, last])), "squeezed", **said)
 
 
-def _way_back(message: Message, call: ToolCall | None) -> str:
+def _way_back(message: Message, call: ToolCall | None, work: Work) -> str:
     blob = blob_of(message)
     if blob:
-        return f"; read_file opens all of it as blob:{blob}"
+        return f"; {way_to(blob, work.tools)}"
     if call is None:
         return ""
     return f": too long to be shown; call {call.name} for a smaller part to see more"

@@ -98,10 +98,13 @@ async def test_a_stored_result_is_opened_where_it_is_stored() -> None:
     view = calls("a", "b")
     assert isinstance(view[1], Message)
     view[1] = marked(view[1], view[1].content, "offloaded", blob="f" * 64, lines=5000, characters=99_999)
-    after = await done(ClearToolResults(keep=0, gist_chars=0), work_of(view))
-    assert after is not None and after[1].text == (
-        f"[read a: 5,000 lines, 99,999 characters cleared; read_file opens it as blob:{'f' * 64}]"
-    )
+    scope = Scope(tools=[ToolSpec(name="read_file")])
+    after = await done(ClearToolResults(keep=0, gist_chars=0), work_of(view, scope=scope))
+    cleared, blob = "[read a: 5,000 lines, 99,999 characters cleared", f"blob:{'f' * 64}"
+    assert after is not None
+    assert after[1].text == f"{cleared}; read_file opens it as {blob}, by offset and limit]"
+    bare = await done(ClearToolResults(keep=0, gist_chars=0), work_of(view))
+    assert bare is not None and bare[1].text == f"{cleared}; stored as {blob}]"
     assert mark_of(after[1])["blob"] == "f" * 64
 
 

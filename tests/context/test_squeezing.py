@@ -6,9 +6,10 @@ import pytest
 
 from unspool.context.marks import mark_of, marked
 from unspool.context.squeezing import Squeeze, cap_for
-from unspool.kernel import AgentMessage, Message, ToolCall, user_message
+from unspool.kernel import AgentMessage, Message, ToolCall, ToolSpec, user_message
 from unspool.kernel.messages import assistant_message, tool_message
 
+from .scoping import Scope
 from .working import count, done, kinds, turn, work_of
 
 pytestmark = pytest.mark.anyio
@@ -84,8 +85,13 @@ async def test_a_stored_text_is_named() -> None:
     result = view[2]
     assert isinstance(result, Message)
     view[2] = marked(result, result.content, "offloaded", blob="f" * 64, lines=90_000, characters=700_000)
-    after = await done(Squeeze(), work_of(view, trigger=1000))
-    assert after is not None and f"left out; read_file opens all of it as blob:{'f' * 64} …]" in after[2].text
+    after = await done(
+        Squeeze(), work_of(view, trigger=1000, scope=Scope(tools=[ToolSpec(name="read_file")]))
+    )
+    assert (
+        after is not None
+        and f"left out; read_file opens it as blob:{'f' * 64}, by offset and limit …]" in after[2].text
+    )
     assert mark_of(after[2])["blob"] == "f" * 64 and mark_of(after[2])["characters"] == 700_000
 
 
