@@ -1,24 +1,19 @@
 """What is worth keeping of a result that is taken away: its first line and the names that may be quoted
 later.
 
-Read with: ``clearing.py``.
+Read with: ``clearing.py``, ``ids.py``.
 """
 
 import re
 from typing import Final
 
+from .ids import IdKind, find_ids
+
 _LOOKED_AT: Final = 10_000  # characters, half of them from the end: summaries of test runs stand there
-_WORD: Final = re.compile(r"[\w./-]+(?:::[\w.\[\]-]+)*")
+_PATH: Final = re.compile(r"(?<![\w./-])[\w.-]*(?:/[\w.-]+)*/[\w.-]*\w\.\w{1,8}(?![\w/-])")
 _LONGEST: Final = 120  # characters of a name
-# The strongest first: what is least likely to be said twice in other words.
-_NAMES: Final = re.compile(
-    r"([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"  # uuid
-    r"|((?!UTF-|SHA-|ISO-|AES-)[A-Z][A-Z0-9]{1,9}-\d{1,7})"  # ticket
-    r"|([\w./-]+(?:::[\w.\[\]-]+)+)"  # test of pytest
-    r"|((?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40})"  # commit
-    r"|(test\w*(?:\.\w+){2,})"  # test of unittest
-    r"|([\w.-]*(?:/[\w.-]+)*/[\w.-]+\.\w{1,8})"  # path
-)
+# The strongest first: what is least likely to be said twice in other words; paths come last.
+_ORDER: Final[tuple[IdKind, ...]] = ("uuid", "ticket", "test", "commit")
 
 
 def gist(text: str, limit: int) -> str:
@@ -44,14 +39,15 @@ def _sample(text: str) -> str:
 
 def _identifiers(text: str, known: str) -> list[str]:
     """The identifiers in a text that are not in ``known``, the strongest first."""
-    ranked: dict[str, int] = {}
-    for word in dict.fromkeys(_WORD.findall(text)):
-        if word.isalpha() or len(word) > _LONGEST:
-            continue
-        name = word.strip(".-")
-        if found := _NAMES.fullmatch(name):
-            ranked.setdefault(name, found.lastindex or 0)
-    return sorted([name for name in ranked if name not in known], key=lambda name: ranked[name])
+    found = sorted(find_ids(text), key=lambda each: (_ORDER.index(each.kind), each.at))
+    names = [each.text for each in found] + [match.group().lstrip(".-") for match in _PATH.finditer(text)]
+    ids = set(names[: len(found)])
+    paths_of_tests = {name.partition("::")[0] for name in ids if "::" in name}
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if len(name) <= _LONGEST and name not in known and name not in paths_of_tests
+    ]
 
 
 def _fitting(names: list[str], room: int) -> str:
