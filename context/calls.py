@@ -51,6 +51,7 @@ _VERBS: Final[Mapping[UseKind, frozenset[str]]] = {
         ["cat", "download", "fetch", "get", "head", "load", "open", "read", "show", "tail", "view"]
     ),
 }
+_WHOLE: Final = frozenset(["create", "put", "save", "write"])
 _PATHS: Final = (
     "path",
     "file_path",
@@ -103,15 +104,26 @@ def use_of(call: ToolCall) -> Use:
     return Use(kind, named, _part(args) if kind == "read" else "")
 
 
+def writes_whole(call: ToolCall) -> bool:
+    """Whether an edit puts a whole file there, so that the call itself shows what it holds."""
+    verb = next((words for words in _verbs_of(call) if words & _VERBS["edit"]), frozenset())
+    return bool(verb & _WHOLE)
+
+
 def _kind(call: ToolCall) -> UseKind:
-    command = call.args.get("command")  # tools that do many things: command="view"
-    texts = [command] if isinstance(command, str) and command.replace("_", "").isalpha() else []
-    for text in (*texts, call.name):
-        words = {word.lower() for word in _WORDS.findall(text)}
+    for words in _verbs_of(call):
         for kind, verbs in _VERBS.items():
             if words & verbs:
                 return kind
     return "other"
+
+
+def _verbs_of(call: ToolCall) -> list[frozenset[str]]:
+    """The words that say what a call does, the first that say anything count: tools that do many things are told
+    ``command="view"``."""
+    command = call.args.get("command")
+    texts = [command] if isinstance(command, str) and command.replace("_", "").isalpha() else []
+    return [frozenset([word.lower() for word in _WORDS.findall(text)]) for text in (*texts, call.name)]
 
 
 def _normal(path: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from unspool.kernel.json_edge import encode_text
 from unspool.kernel.messages import (
@@ -25,22 +25,20 @@ from unspool.kernel.messages import (
     ToolCall,
 )
 
+from .calls import UseKind, use_of, writes_whole
 from .ids import ids_in
 from .marks import kind_of, mark_of
 
 Action: TypeAlias = Literal["read", "write", "edit", "grep", "list", "run"]
 """What a tool does, as far as it matters here."""
 
-_TOOLS: Final[Mapping[str, Action]] = {
-    **dict.fromkeys(("read_file", "read", "cat", "view", "view_file", "open_file"), "read"),
-    **dict.fromkeys(("write_file", "write", "create", "create_file"), "write"),
-    **dict.fromkeys(("edit_file", "edit", "multi_edit", "str_replace", "insert", "replace", "patch"), "edit"),
-    **dict.fromkeys(("grep", "search", "search_files", "rg"), "grep"),
-    **dict.fromkeys(("list_files", "list_dir", "ls", "glob", "find_files"), "list"),
-    **dict.fromkeys(("bash", "shell", "run", "run_command", "execute", "terminal"), "run"),
+_ACTIONS: Final[Mapping[UseKind, Action]] = {
+    "read": "read",
+    "edit": "edit",
+    "search": "grep",
+    "list": "list",
+    "run": "run",
 }
-_COMMAND_TOOLS: Final = frozenset({"str_replace_based_edit_tool", "str_replace_editor", "text_editor"})
-_PATHS: Final = ("path", "file_path", "file", "filename", "filepath", "target_file")
 _SUBJECTS: Final = ("pattern", "query", "regex", "command", "cmd")
 
 _REPRESENTATIONS: Final[Mapping[str, str]] = {
@@ -56,25 +54,28 @@ _LONGEST_IDENTITY: Final = 200
 
 
 class ToolNames(Struct, frozen=True, kw_only=True):
-    """What tools are called, and the arguments that hold a path or what is looked for.
+    """What tools do, and the arguments that hold a path or what is looked for.
 
-    Tools of ``by_command`` say in an argument ``command`` what they do.
+    It is read from the names of tools and arguments (``calls.use_of``); ``tools`` and ``paths`` are for those whose
+    names do not tell.
     """
 
-    tools: Mapping[str, Action] = field(default_factory=lambda: dict(_TOOLS))
-    by_command: frozenset[str] = _COMMAND_TOOLS
-    paths: tuple[str, ...] = _PATHS
+    tools: Mapping[str, Action] = {}
+    paths: tuple[str, ...] = ()
     subjects: tuple[str, ...] = _SUBJECTS
 
     def action(self, call: ToolCall) -> Action | None:
-        """What a call does; None where nothing is known of such tools."""
-        name = call.args.get("command") if call.name in self.by_command else call.name
-        return self.tools.get(name) if isinstance(name, str) else None
+        """What a call does; None where that cannot be told."""
+        if (told := self.tools.get(call.name)) is not None:
+            return told
+        action = _ACTIONS.get(use_of(call).kind)
+        return "write" if action == "edit" and writes_whole(call) else action
 
     def path(self, call: ToolCall) -> str:
         """The normal form of the path that a call names; empty where it names none."""
-        given = _argument(call, self.paths)
-        return normal_path(given) if given else ""
+        if given := _argument(call, self.paths):
+            return normal_path(given)
+        return next((normal_path(path) for path in use_of(call).paths), "")
 
     def subject(self, call: ToolCall) -> str:
         """What a call looks for or runs; empty where it does not say."""
