@@ -126,6 +126,8 @@ def _block(block: object) -> str:
             return f"[document: {name}{_source(block.mime_type, block.data, block.url)}]"
         case ToolReference(name):
             return f"[the tool {name} became available]"
+        case Opaque(data={"type": "compaction", "content": str(said)}):
+            return f"[summed up by {block.provider} earlier]: {said}"
         case Opaque():
             return f"[something only {block.provider} can read]"
     raise TypeError(f"a block of no known type: {type(block).__name__}")

@@ -146,7 +146,9 @@ class SummaryCheckpoint:
             messages=(*repair_message_sequence(to_messages(sent)), question),
             system=work.system,
             tools=work.tools,
-            options=replace(options, max_tokens=output),
+            options=replace(
+                options, max_tokens=output, context_management=None
+            ),  # it is not to compact by itself
         )
         try:
             reply = await work.call_model(request)

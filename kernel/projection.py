@@ -145,7 +145,8 @@ class Projector:
         Raises:
             CodecError: a message is of a class that is not registered.
         """
-        self._delta(recorder, view)
+        if view is not recorder.state.messages:
+            self._delta(recorder, view)
 
     def aside(self, recorder: Recorder, request: ModelRequest, purpose: str) -> ContextProjected:
         """The fact that announces a call which a context strategy makes for a ``purpose`` of its own.

@@ -84,3 +84,14 @@ def test_the_order_of_arguments_does_not_matter() -> None:
 
 def test_shortened_never_cuts_through_a_character() -> None:
     assert shortened("é" * 100, 10).startswith("é" * 7 + "\n[… 90 ")
+
+
+def test_what_a_provider_has_summed_up_in_words_is_read() -> None:
+    data = {"type": "compaction", "content": "They fixed CORE-7."}
+    reply = Message(
+        role="assistant", content=(Opaque(provider="anthropic-messages", data=data), Text("Done."))
+    )
+    said = serialize([reply])
+    assert "[summed up by anthropic-messages earlier]: They fixed CORE-7." in said
+    sealed = Opaque(provider="openai-responses", data={"type": "compaction", "encrypted_content": "x"})
+    assert "only openai-responses can read" in serialize([Message(role="assistant", content=(sealed,))])
