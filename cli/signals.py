@@ -39,16 +39,23 @@ def leave(status: int) -> None:
 
 @contextmanager
 def on_interrupt(act: Callable[[], None]) -> Iterator[None]:
-    """Call ``act`` on the running event loop at the first signal; the second ends the process."""
+    """Call ``act`` on the running event loop at the first signal; the second ends the process.
+
+    The loop is woken through its own descriptor: a signal that comes as it goes to sleep is not left
+    until something else wakes it. A blocked loop does not hold up the second one.
+    """
     loop = asyncio.get_running_loop()
 
     def first(number: int, frame: FrameType | None) -> None:
         quit_on_signals()
-        loop.call_soon_threadsafe(act)
 
-    before = [signal.signal(number, first) for number in _SIGNALS]
+    before = [signal.getsignal(number) for number in _SIGNALS]
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, act)
+        signal.signal(number, first)
     try:
         yield
     finally:
         for number, handler in zip(_SIGNALS, before, strict=True):
+            loop.remove_signal_handler(number)
             signal.signal(number, handler)
