@@ -13,7 +13,7 @@ import pytest
 
 from unspool.kernel.errors import ToolDefinitionError, ToolError
 from unspool.tools import Root
-from unspool.tools.root import MissingFileError
+from unspool.tools.files.root import MissingFileError
 
 OUTSIDE = "is outside the root directory"
 MISSING = "there is no"

@@ -10,9 +10,9 @@ from typing import BinaryIO
 from unspool.kernel.errors import LogError, ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
 from unspool.kernel.ports import BlobStore, ToolContext
+from unspool.tools.text import MAX_OUTPUT, MAX_RESULT, count_text, looks_binary, shown, shown_list
 
 from .root import MissingFileError, Root
-from .text import MAX_OUTPUT, MAX_RESULT, count_text, looks_binary, shown, shown_list
 
 MAX_LINES = 2000
 MAX_LINE = 2000  # characters

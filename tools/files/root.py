@@ -20,8 +20,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
 from unspool.kernel.errors import ToolDefinitionError, ToolError
-
-from .text import shown
+from unspool.tools.text import shown
 
 _MAX_PATH = 4096  # characters; PATH_MAX of Linux
 _MAX_HOPS = 40  # links followed, or changes met, on one path; Linux allows as many links

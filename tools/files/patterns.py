@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from unspool.kernel.errors import ToolError
-
-from .text import shown
+from unspool.tools.text import shown
 
 _MAX_PATTERN = 1000  # characters
 _MAX_ALTERNATIVES = 64  # patterns that braces may stand for

@@ -10,7 +10,7 @@ import pytest
 from unspool.kernel.errors import LogError, ToolError
 from unspool.kernel.ports import ToolContext
 from unspool.tools import Root, file_tools
-from unspool.tools.read_file import _Range, read_file_tool
+from unspool.tools.files.read_file import _Range, read_file_tool
 
 Call = Callable[..., Awaitable[str]]
 pytestmark = pytest.mark.anyio

@@ -15,11 +15,11 @@ from typing import Any
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
 from unspool.kernel.ports import ToolContext
+from unspool.tools.text import MAX_OUTPUT, MAX_RESULT, count_text, looks_binary, shown, shown_list, size_text
 
 from .patterns import Glob
 from .root import Root
 from .sweep import Sweep
-from .text import MAX_OUTPUT, MAX_RESULT, count_text, looks_binary, shown, shown_list, size_text
 
 MAX_MATCHES = 100
 MAX_CONTEXT = 10

@@ -6,11 +6,11 @@ from typing import TypeVar
 
 from unspool.kernel.function_tool import FunctionTool, tool
 from unspool.kernel.ports import ToolContext
+from unspool.tools.text import MAX_RESULT, render, shown
 
 from .patterns import Glob
 from .root import Root
 from .sweep import Sweep
-from .text import MAX_RESULT, render, shown
 
 MAX_HITS = 200
 T = TypeVar("T")

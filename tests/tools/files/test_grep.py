@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from unspool.kernel.errors import ToolError
 from unspool.kernel.ports import ToolContext
-from unspool.tools import Root, grep
-from unspool.tools.grep import grep_tool
+from unspool.tools import Root
+from unspool.tools.files import grep
+from unspool.tools.files.grep import grep_tool
 
 Call = Callable[..., Awaitable[str]]
 pytestmark = pytest.mark.anyio

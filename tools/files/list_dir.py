@@ -2,10 +2,10 @@
 
 from unspool.kernel.function_tool import FunctionTool, tool
 from unspool.kernel.ports import ToolContext
+from unspool.tools.text import MAX_RESULT, render, shown, shown_list, size_text
 
 from .root import Entry, Root
 from .sweep import IGNORED
-from .text import MAX_RESULT, render, shown, shown_list, size_text
 
 MAX_ENTRIES = 500
 MAX_DEPTH = 5

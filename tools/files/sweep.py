@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from unspool.kernel.ports import ToolContext
+from unspool.tools.text import shown_list
 
 from .patterns import Glob
 from .root import Entry, Kind, Root
-from .text import shown_list
 
 IGNORED = frozenset({".git", "node_modules", "__pycache__", ".venv"})  # large, and rarely what is meant
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from unspool.kernel.errors import ToolError
 from unspool.tools import Root
-from unspool.tools.glob import glob_tool
-from unspool.tools.patterns import Glob
+from unspool.tools.files.glob import glob_tool
+from unspool.tools.files.patterns import Glob
 
 Call = Callable[..., Awaitable[str]]
 anyio = pytest.mark.anyio
