@@ -33,7 +33,7 @@ def homes(package: str) -> list[Home]:
         ValueError: a name that is defined nowhere, twice, or says nothing of itself.
     """
     public = set(importlib.import_module(f"unspool.{package}").__all__)
-    found = [home for path in sorted((ROOT / package).glob("*.py")) for home in _defined(package, path)]
+    found = [home for path in sorted((ROOT / package).rglob("*.py")) for home in _defined(package, path)]
     listed = [home for home in found if home.name in public]
     names = [home.name for home in listed]
     for name in sorted(public):
@@ -48,7 +48,8 @@ def homes(package: str) -> list[Home]:
 def _defined(package: str, path: Path) -> list[Home]:
     if path.stem == "__init__":
         return []
-    module, body = f"unspool.{package}.{path.stem}", ast.parse(path.read_text(encoding="utf-8")).body
+    module = ".".join(("unspool", *path.relative_to(ROOT).with_suffix("").parts))
+    body = ast.parse(path.read_text(encoding="utf-8")).body
     homes: dict[str, Home] = {}
     for node, after in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

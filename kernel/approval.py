@@ -35,6 +35,10 @@ def check_decisions(state: AgentState | None, decisions: Decisions) -> None:
             raise ValueError(f"resume: a decision allows or denies, this does neither: {verdict!r}")
         if verdict.args is not None and not isinstance(plain_json(verdict.args), dict):
             raise ValueError(f"resume: arguments are a JSON object, these are none: {verdict.args!r}")
+        details: object = plain_json(verdict.details)
+        if not isinstance(details, dict):
+            problem = f"resume: details are a JSON object, these are none: {verdict.details!r}"
+            raise ValueError(problem)  # noqa: TRY004 (whatever is wrong with a decision is a ValueError)
 
 
 def record_decisions(recorder: Recorder, decisions: Decisions, otherwise: Verdict | None = None) -> None:
@@ -51,6 +55,7 @@ def record_decisions(recorder: Recorder, decisions: Decisions, otherwise: Verdic
                     by=clean_text(verdict.by),
                     reason=clean_text(verdict.reason),
                     args=None if verdict.args is None else plain_json(verdict.args),
+                    details=plain_json(verdict.details),
                 )
             )
 
@@ -73,6 +78,7 @@ async def waiting_on(run: Run) -> bool:
         reasons={call.call.id: call.reason for call in waiting if call.reason},
         previews={call.call.id: call.preview for call in waiting if call.preview is not None},
         state=state,
+        details={call.call.id: call.details for call in waiting if call.details},
     )
     given: list[Decisions | None] = []
 

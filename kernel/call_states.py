@@ -21,8 +21,9 @@ class CallState(Struct, frozen=True, gc=False):
 
     ``stage``: requested, waiting (for approval), started, dispatched, ended, committed. ``announced``
     says that its start is recorded. ``args`` are those that were approved or dispatched, where they
-    differ from the call's. ``reason`` is why a gate asked, or why a person declined; ``preview`` what the
-    person was shown, as long as the arguments are those. ``key`` is the idempotency key of the dispatch.
+    differ from the call's. ``reason`` and ``details`` are why a gate asked, then what a person said, ``by`` who
+    that was; ``preview`` what the person was shown, as long as the arguments are those. ``key`` is the idempotency
+    key of the dispatch.
     """
 
     call: ToolCall
@@ -31,6 +32,8 @@ class CallState(Struct, frozen=True, gc=False):
     approved: bool = False
     declined: bool = False
     reason: str = ""
+    by: str = ""
+    details: dict[str, Any] = {}
     preview: dict[str, Any] | None = None
     args: dict[str, Any] | None = None
     key: str = ""

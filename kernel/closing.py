@@ -44,7 +44,7 @@ def end_unrun(run: Run, state: CallState, refused: Refusal) -> None:
         refused = Refusal("unknown", run.config.texts.unknown_outcome)
     call, (content, size) = state.call, cut_to_size((Text(refused.text),), run.limits.result_bytes)
     details = {**refused.details, "truncated_from_bytes": size} if size else refused.details
-    run.record(ToolExecEnd(call.id, call.name, refused.outcome, content, details))
+    run.record(ToolExecEnd(call.id, call.name, refused.outcome, content, details, ruling=refused.ruling))
 
 
 def end_execution(run: Run, execution: Execution, outcome: Outcome) -> None:

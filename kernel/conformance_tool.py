@@ -31,7 +31,7 @@ from .conformance import (
 )
 from .errors import ToolError, ToolValidationError
 from .json_edge import clean_json, copy_json
-from .ports import JSON, Clock, Refused, Tool, ToolSpec, ValidationIssue
+from .ports import JSON, Clock, Decision, Refused, Tool, ToolSpec, ValidationIssue
 from .schema import Path, compile_schema, path_text
 from .tool_definition import TOOL_NAME
 from .tool_result import to_content
@@ -82,6 +82,8 @@ class KitToolContext:
         self.call_id = "call_1"
         self.idempotency_key = "conformance:call_1"
         self.agent = ("conformance",)
+        self.session = "conformance"
+        self.decision: Decision | None = None
         self.run_context = run_context
         self.clock = clock
         self.cancelled = False

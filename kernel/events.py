@@ -216,6 +216,17 @@ class RetryEvent(_Fact, frozen=True, tag="retry"):
     message: str = ""
 
 
+class Ruling(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What a gate said of a call besides yes, no or ask: who or what decided, why, and what it looked at.
+
+    Yes is on the call's dispatch, no on its end, ask on ``approval_requested``.
+    """
+
+    by: str = ""
+    reason: str = ""
+    details: dict[str, Any] = {}
+
+
 class ToolExecStart(_Fact, frozen=True, tag="tool_exec_start"):
     """A call's turn has come; ``args`` are those the model asked for."""
 
@@ -234,16 +245,18 @@ class ApprovalRequested(_Fact, frozen=True, tag="approval_requested"):
     call_ids: tuple[str, ...]
     reason: str = ""
     previews: dict[str, dict[str, Any]] = {}
+    ruling: Ruling | None = None
 
 
 class ApprovalDecided(_Fact, frozen=True, tag="approval_decided"):
-    """A person decided on a call: ``approved``, by whom, with which arguments if changed."""
+    """A person decided on a call: ``approved``, by whom, with which arguments if changed, and what was said."""
 
     call_id: str
     approved: bool
     by: str = ""
     reason: str = ""
     args: dict[str, Any] | None = None
+    details: dict[str, Any] = {}
 
 
 class ToolExecDispatch(_Fact, frozen=True, tag="tool_exec_dispatch"):
@@ -252,6 +265,7 @@ class ToolExecDispatch(_Fact, frozen=True, tag="tool_exec_dispatch"):
     call_id: str
     idempotency_key: str = ""
     args: dict[str, Any] | None = None
+    ruling: Ruling | None = None
 
 
 class ToolExecEnd(_Fact, frozen=True, tag="tool_exec_end"):
@@ -270,6 +284,7 @@ class ToolExecEnd(_Fact, frozen=True, tag="tool_exec_end"):
     duration_s: float = 0.0
     abandoned: bool = False
     terminal: bool = False
+    ruling: Ruling | None = None
 
 
 class QueueChanged(_Fact, frozen=True, tag="queue_changed"):

@@ -54,29 +54,38 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Whether a call may run: what a gate answers, and a person.
 
     ``allow`` runs it, with ``args`` instead of its own where given; they are checked like those of
-    the model. ``deny`` tells the model ``reason``. ``ask`` (a gate's only) has a person decide. ``by``
-    is who decided, for the log.
+    the model. ``deny`` tells the model ``reason``. ``ask`` (a gate's only) has a person decide.
+
+    ``by`` (who or what decided), ``reason`` and ``details`` (a JSON object) are recorded with the call. What a
+    person says with it reaches the gate and the tool: ``ToolUse.decision``, ``ToolContext.decision``.
     """
 
     decision: Literal["allow", "deny", "ask"]
     args: dict[str, Any] | None = None
     reason: str = ""
     by: str = ""
+    details: dict[str, Any] = {}
 
     @staticmethod
-    def allow(args: dict[str, Any] | None = None, *, by: str = "") -> "Verdict":
+    def allow(
+        args: dict[str, Any] | None = None,
+        *,
+        by: str = "",
+        reason: str = "",
+        details: dict[str, Any] | None = None,
+    ) -> "Verdict":
         """Let the call run."""
-        return Verdict(decision="allow", args=args, by=by)
+        return Verdict(decision="allow", args=args, reason=reason, by=by, details=details or {})
 
     @staticmethod
-    def deny(reason: str = "", *, by: str = "") -> "Verdict":
+    def deny(reason: str = "", *, by: str = "", details: dict[str, Any] | None = None) -> "Verdict":
         """Do not let it run."""
-        return Verdict(decision="deny", reason=reason, by=by)
+        return Verdict(decision="deny", reason=reason, by=by, details=details or {})
 
     @staticmethod
-    def ask(reason: str = "") -> "Verdict":
+    def ask(reason: str = "", *, by: str = "", details: dict[str, Any] | None = None) -> "Verdict":
         """Have a person decide."""
-        return Verdict(decision="ask", reason=reason)
+        return Verdict(decision="ask", reason=reason, by=by, details=details or {})
 
 
 Decisions: TypeAlias = Verdict | Mapping[str, Verdict]
@@ -87,7 +96,7 @@ class ToolUse(Struct, frozen=True):
     """A call as gates and middlewares see it.
 
     ``spec`` is the tool's as it holds for ``args``; ``args`` are those that would run, ``call`` holds
-    those the model asked for. ``approved`` says that a person has let it pass.
+    those the model asked for. ``approved`` says that a person has let it pass, ``decision`` what they said.
     """
 
     call: ToolCall
@@ -97,16 +106,18 @@ class ToolUse(Struct, frozen=True):
     state: AgentState
     preview: JSON | None = None
     approved: bool = False
+    decision: Verdict | None = None
 
 
 class ApprovalInfo(Struct, frozen=True):
-    """Calls that wait for a person; by call id, why a gate asked, and what a tool that can tell is going
-    to do."""
+    """Calls that wait for a person; by call id, why a gate asked, what a tool that can tell is going
+    to do, and the gate's ``Verdict.details``."""
 
     calls: tuple[ToolCall, ...]
     reasons: Mapping[str, str]
     previews: Mapping[str, JSON]
     state: AgentState
+    details: Mapping[str, JSON] = {}
 
 
 class ModelCallInfo(Struct, frozen=True):

@@ -219,6 +219,17 @@ class Clock(Protocol):
         ...
 
 
+class Decision(Protocol):
+    """What a person said with a yes: a ``Verdict`` of ``hooks.py``, of which it is the part that a tool reads."""
+
+    @property
+    def by(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def details(self) -> JSON: ...
+
+
 class ToolContext(Protocol):
     """What a running call knows; a parameter of this type is injected and not in the schema."""
 
@@ -232,6 +243,16 @@ class ToolContext(Protocol):
     @property
     def agent(self) -> tuple[str, ...]:
         """Names from the root agent down to this one."""
+        ...
+
+    @property
+    def session(self) -> str:
+        """The id of the session that the call belongs to."""
+        ...
+
+    @property
+    def decision(self) -> "Decision | None":
+        """What the person said who let the call pass, where one was asked."""
         ...
 
     @property

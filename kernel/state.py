@@ -445,7 +445,10 @@ def _approval_requested(state: AgentState, fact: ApprovalRequested) -> AgentStat
     turn = state.turn
     for call_id in fact.call_ids:
         preview = fact.previews.get(call_id)
-        turn = _with_call(turn, call_id, stage="waiting", reason=fact.reason, preview=preview)
+        details = fact.ruling.details if fact.ruling is not None else {}
+        turn = _with_call(
+            turn, call_id, stage="waiting", reason=fact.reason, details=details, preview=preview
+        )
     return replace(state, seq=fact.seq, turn=turn)
 
 
@@ -455,6 +458,8 @@ def _approval_decided(state: AgentState, fact: ApprovalDecided) -> AgentState:
         "approved": fact.approved,
         "declined": not fact.approved,
         "reason": fact.reason,
+        "by": fact.by,
+        "details": fact.details,
         "args": fact.args,
     }
     if fact.args is not None:

@@ -234,7 +234,7 @@ class _Batch:
         """Have a person decide; nothing more starts until then."""
         call_id, preview = execution.call.id, execution.preview
         previews = {call_id: dict(preview)} if preview is not None else {}
-        self.run.record(ApprovalRequested((call_id,), clean_text(reason), previews))
+        self.run.record(ApprovalRequested((call_id,), clean_text(reason), previews, ruling=execution.ruling))
         self.preparation = None
         self.to_start.clear()
 
@@ -250,7 +250,7 @@ class _Batch:
         run, call = self.run, execution.call
         announce(run, state)
         args = None if execution.args is call.args else dict(execution.args)
-        run.record(ToolExecDispatch(call.id, execution.key, args))
+        run.record(ToolExecDispatch(call.id, execution.key, args, ruling=execution.ruling))
         self.running[call.id] = execution
         return execution
 

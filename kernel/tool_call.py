@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from .call_states import CallState
 from .errors import CANCELED, FatalToolError, ToolError, describe, error_kind
-from .hooks import CallNext, ToolUse
+from .events import Ruling
+from .hooks import CallNext, ToolUse, Verdict
 from .json_edge import clean_text, copy_json, plain_json
 from .messages import Text
 from .ports import JSON, Clock, ToolSpec
@@ -59,6 +60,14 @@ class CallContext:
         return (self._run.config.agent,)
 
     @property
+    def session(self) -> str:
+        return self._run.recorder.session
+
+    @property
+    def decision(self) -> Verdict | None:
+        return self._execution.decision
+
+    @property
     def run_context(self) -> JSON:
         return self._run.context.run_context or {}
 
@@ -79,6 +88,15 @@ class CallContext:
             self._run.poke()
 
 
+def _decision(state: CallState) -> Verdict | None:
+    """What the person said who let a call pass."""
+    if not state.approved:
+        return None
+    return Verdict(
+        decision="allow", args=state.args, reason=state.reason, by=state.by, details=copy_json(state.details)
+    )
+
+
 class Progress(NamedTuple):
     """What a tool last said of its work."""
 
@@ -88,7 +106,10 @@ class Progress(NamedTuple):
 
 
 class Execution:
-    """A call at its turn; ``outcome`` is set when it is over. ``args`` are those that run."""
+    """A call at its turn; ``outcome`` is set when it is over. ``args`` are those that run.
+
+    ``decision`` is what the person said who let it pass, ``ruling`` what the gate did.
+    """
 
     __slots__ = (
         "_progress",
@@ -101,11 +122,13 @@ class Execution:
         "began",
         "call",
         "cancelled",
+        "decision",
         "interrupted",
         "job",
         "key",
         "outcome",
         "preview",
+        "ruling",
         "safe",
         "spec",
         "started_at",
@@ -118,6 +141,8 @@ class Execution:
         self.tool = tool
         self.approved = state.approved
         self.key = state.key or f"{run.recorder.session}:{call.id}"
+        self.decision = _decision(state)
+        self.ruling: Ruling | None = None
         self.preview: JSON | None = state.preview
         self.use_args(call.args if state.args is None else state.args)
         self.outcome: Outcome | None = None
@@ -142,7 +167,9 @@ class Execution:
     def use(self, context: CallContext) -> ToolUse:
         """The call as gates and middlewares see it."""
         args = copy_json(self.args)  # what a host does to it shall change nothing
-        return ToolUse(self.call, self.spec, args, context, self._run.state, self.preview, self.approved)
+        return ToolUse(
+            self.call, self.spec, args, context, self._run.state, self.preview, self.approved, self.decision
+        )
 
     def report(self, progress: Progress) -> bool:
         """Keep the newest progress; whether the generator is still to be told. Any thread."""

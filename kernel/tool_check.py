@@ -9,6 +9,7 @@ import msgspec
 
 from .call_states import CallState
 from .errors import describe
+from .events import Ruling
 from .json_edge import clean_text, plain_json
 from .messages import ToolCall
 from .ports import JSON
@@ -20,11 +21,12 @@ MAX_LISTED = 64  # names of tools, and characters of a name, that a message repe
 
 
 class Refusal(NamedTuple):
-    """A call that will not run: its outcome, what the model is told, what the host is."""
+    """A call that will not run: its outcome, what the model is told, what the host is, and what a gate said."""
 
     outcome: str
     text: str
     details: dict[str, Any] = {}
+    ruling: Ruling | None = None
 
 
 def refusal(run: Run, state: CallState) -> Refusal | None:

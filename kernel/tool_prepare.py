@@ -10,7 +10,7 @@ from inspect import isawaitable
 from typing import Any
 
 from .errors import describe
-from .events import ToolExecUpdate
+from .events import Ruling, ToolExecUpdate
 from .hooks import Gate, Verdict
 from .json_edge import clean_text, copy_json, plain_json
 from .ports import JSON
@@ -109,9 +109,10 @@ class Preparation:
         verdict = await given if isawaitable(given) else given
         if not isinstance(verdict, Verdict):
             raise TypeError(f"the gate gave no Verdict but a {type(verdict).__name__}")
+        execution.ruling = ruling = _ruling(verdict)
         match verdict.decision:
             case "deny":
-                self.refused = Refusal("denied", denied(texts, verdict.reason))
+                self.refused = Refusal("denied", denied(texts, verdict.reason), ruling=ruling)
             case "ask":
                 self.asks = None if execution.approved else verdict
             case "allow":
@@ -131,3 +132,19 @@ class Preparation:
             self.refused = await self._validate(context) or await self._preview(context)
         if self.refused is None and execution.spec.needs_approval and not execution.approved:
             self.asks = Verdict.ask()  # with these arguments a person decides, whatever the gate thinks
+        if self.refused is not None:
+            self.refused = self.refused._replace(ruling=execution.ruling)
+
+
+def _ruling(verdict: Verdict) -> Ruling | None:
+    """What is recorded of a gate's answer besides the answer; None where it says no more.
+
+    Raises:
+        TypeError: its details are not a JSON object.
+    """
+    details = plain_json(verdict.details)
+    if not isinstance(details, dict):
+        raise TypeError("the gate's details are not a JSON object")
+    if not (verdict.by or details or (verdict.reason and verdict.decision == "allow")):
+        return None
+    return Ruling(by=clean_text(verdict.by), reason=clean_text(verdict.reason), details=details)

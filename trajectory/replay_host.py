@@ -123,11 +123,13 @@ def _is_gated(recording: Recording, fact: Fact) -> bool:
     """Whether a fact shows that a gate had its say."""
     match fact:
         case ApprovalRequested():
-            return bool(fact.reason) or not all(map(recording.needs_approval, fact.call_ids))
+            ruled = bool(fact.reason) or fact.ruling is not None
+            return ruled or not all(map(recording.needs_approval, fact.call_ids))
         case ToolExecEnd():
             return recording.refused_by(fact.call_id) == "gate"
         case ToolExecDispatch():
-            return fact.args is not None and fact.args != recording.approved_args(fact.call_id)
+            changed = fact.args is not None and fact.args != recording.approved_args(fact.call_id)
+            return changed or fact.ruling is not None
         case _:
             return False
 
@@ -229,12 +231,16 @@ class _Host:
         await self._conductor.settle()
         following = self._recording.next_about(use.call.id, self._conductor.position)
         match following:
-            case ApprovalRequested():
-                return Verdict.ask(following.reason)
-            case ToolExecDispatch() if following.args != self._recording.approved_args(use.call.id):
-                return Verdict.allow(following.args)
+            case ApprovalRequested(ruling=ruling):
+                verdict = Verdict.ask(following.reason)
+            case ToolExecDispatch(ruling=ruling):
+                changed = following.args != self._recording.approved_args(use.call.id)
+                verdict = Verdict.allow(following.args if changed else None)
             case _:
                 return Verdict.allow()
+        if ruling is None:
+            return verdict
+        return replace(verdict, by=ruling.by, reason=verdict.reason or ruling.reason, details=ruling.details)
 
     def approve(self, info: ApprovalInfo) -> MaybeAwaitable[Mapping[str, Verdict] | None]:
         def answer() -> Mapping[str, Verdict] | None:
@@ -299,7 +305,11 @@ def verdicts_of(decided: Sequence[ApprovalDecided]) -> dict[str, Verdict]:
     """Recorded decisions as a person gave them."""
     return {
         fact.call_id: Verdict(
-            decision="allow" if fact.approved else "deny", args=fact.args, reason=fact.reason, by=fact.by
+            decision="allow" if fact.approved else "deny",
+            args=fact.args,
+            reason=fact.reason,
+            by=fact.by,
+            details=fact.details,
         )
         for fact in decided
     }

@@ -217,7 +217,7 @@ class LookingTool(RecordedTool):
             return None
         await conductor.until(following.seq - 1)
         text = "".join([block.text for block in following.content if isinstance(block, Text)])
-        return Refusal(following.outcome, text, following.details)  # type: ignore[return-value]  # taken as it is
+        return Refusal(following.outcome, text, following.details, following.ruling)  # type: ignore[return-value]  # taken as it is
 
     async def preview(self, args: JSON, ctx: ToolContext, /) -> JSON:
         """What was shown of this call."""

@@ -28,6 +28,7 @@ from unspool.kernel.events import (
     MessageEnd,
     ModelResponse,
     QueueChanged,
+    Ruling,
     SessionChanged,
     Signal,
     Stored,
@@ -178,6 +179,27 @@ def _check_tool_end(fact: ToolExecEnd) -> None:
     if fact.details != _EMPTY:
         check_json(fact.details, "$.details")
     _check_content(fact.content)
+    _check_ruling(fact.ruling)
+
+
+def _check_ruling(ruling: Ruling | None) -> None:
+    if ruling is not None:
+        check_json(ruling.details, "$.ruling.details")
+
+
+def _check_dispatch(fact: ToolExecDispatch) -> None:
+    check_json(fact.args, "$.args")
+    _check_ruling(fact.ruling)
+
+
+def _check_requested(fact: ApprovalRequested) -> None:
+    check_json(fact.previews, "$.previews")
+    _check_ruling(fact.ruling)
+
+
+def _check_decided(fact: ApprovalDecided) -> None:
+    check_json(fact.args, "$.args")
+    check_json(fact.details, "$.details")
 
 
 _RULES: Final[dict[type, Callable[[Any], None]]] = {
@@ -188,9 +210,9 @@ _RULES: Final[dict[type, Callable[[Any], None]]] = {
     ContextProjected: _check_projected,
     ContextCompacted: lambda fact: _check_stored(fact.messages),
     ToolExecStart: lambda fact: check_json(fact.args, "$.args"),
-    ToolExecDispatch: lambda fact: check_json(fact.args, "$.args"),
-    ApprovalRequested: lambda fact: check_json(fact.previews, "$.previews"),
-    ApprovalDecided: lambda fact: check_json(fact.args, "$.args"),
+    ToolExecDispatch: _check_dispatch,
+    ApprovalRequested: _check_requested,
+    ApprovalDecided: _check_decided,
     ToolExecEnd: _check_tool_end,
     ConfigChanged: _check_changed,
     SessionChanged: lambda fact: check_json(fact.metadata, "$.metadata"),

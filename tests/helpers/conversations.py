@@ -98,7 +98,9 @@ def replies(run: int) -> list[list[Any]]:
 
 
 def gate(use: ToolUse) -> Verdict:
-    return Verdict.ask("dangerous") if use.spec.name == "gated" else Verdict.allow()
+    if use.spec.name == "gated":
+        return Verdict.ask("dangerous", by="gate", details={"approved": use.approved})
+    return Verdict.allow()
 
 
 class Conversation:

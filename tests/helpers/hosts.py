@@ -262,10 +262,10 @@ def gated() -> Host:
             case "write":
                 return Verdict.allow({"text": f"<{use.args['text']}>"})
             case "fail":
-                return Verdict.deny("that fails anyway")
+                return Verdict.deny("that fails anyway", by="rule", details={"n": 1})
             case "look" if use.args["place"] == "safe":
-                return Verdict.ask("who wants to know?")
-        return Verdict.allow()
+                return Verdict.ask("who wants to know?", by="rule")
+        return Verdict.allow(by="mode", reason="harmless", details={"tool": use.call.name})
 
     def approve(info: ApprovalInfo) -> dict[str, Verdict]:
         decided = {each.id: Verdict.allow(by="eve") for each in info.calls if each.name != "edit"}

@@ -302,11 +302,11 @@ def decisions_of(scenario: Scenario, clock: FakeClock) -> dict[str, Any]:
     async def gate(use: ToolUse) -> Any:
         match verdicts.pop(0) if verdicts else "allow":
             case "rewrite":
-                return Verdict.allow({"s": 0})
+                return Verdict.allow({"s": 0}, by="rule", details={"s": 0})
             case "deny":
-                return Verdict.deny("not allowed")
+                return Verdict.deny("not allowed", by="rule")
             case "ask":
-                return Verdict.ask("dangerous")
+                return Verdict.ask("dangerous", details={"why": "x"})
             case "raise":
                 raise RuntimeError("the gate is broken")
             case "slow":
@@ -322,7 +322,9 @@ def decisions_of(scenario: Scenario, clock: FakeClock) -> dict[str, Any]:
             await clock.sleep(3)
         if scenario.approve == "raise":
             raise RuntimeError("approve is broken")
-        return {"allow": Verdict.allow({"s": 1}), "deny": Verdict.deny()}.get(scenario.approve)
+        return {"allow": Verdict.allow({"s": 1}, details={"grant": "once"}), "deny": Verdict.deny()}.get(
+            scenario.approve
+        )
 
     async def middleware(use: ToolUse, call_next: Any) -> object:
         return await call_next()

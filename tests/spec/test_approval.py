@@ -290,6 +290,40 @@ def test_gate_may_rewrite_what_a_person_has_edited(play: Player) -> None:
     assert [fact.args for fact in run.all_of(ToolExecDispatch)] == [{"n": 3}]
 
 
+def test_what_a_person_says_reaches_gate_and_tool(play: Player) -> None:
+    heard: list[Any] = []
+
+    def gate(use: ToolUse) -> Verdict:
+        heard.append(use.decision and (use.decision.by, use.decision.reason, use.decision.details))
+        return Verdict.ask("which?", details={"scopes": ["once", "session"]})
+
+    async def answer(args: Any, ctx: ToolContext) -> str:
+        assert ctx.decision is not None
+        return f"{ctx.decision.by}: {ctx.decision.reason} {ctx.decision.details}"
+
+    tools, hooks = [raw_tool("choose", "Asks.", {}, answer)], Hooks(gate=gate)
+    paused = play([call("c1", "choose")], tools=tools, hooks=hooks)
+    state = fold(paused.facts)
+    assert [call.details for call in state.waiting_calls] == [{"scopes": ["once", "session"]}]
+    said = Verdict.allow(by="ann", reason="blue", details={"scope": "session"})
+    run = play("done", prompt=None, state=state, decisions=said, tools=tools, hooks=hooks)
+    assert heard == [None, ("ann", "blue", {"scope": "session"})]
+    assert run.results() == {"c1": "ann: blue {'scope': 'session'}"}
+    assert [fact.details for fact in run.all_of(ApprovalDecided)] == [{"scope": "session"}]
+
+
+def test_host_that_decides_at_once_is_told_what_the_gate_looked_at(play: Player) -> None:
+    seen: list[Any] = []
+
+    def approve(info: ApprovalInfo) -> Verdict:
+        seen.append((dict(info.reasons), dict(info.details)))
+        return Verdict.allow()
+
+    hooks = Hooks(gate=lambda use: Verdict.ask("sure?", details={"path": "a"}), approve=approve)
+    play([call("c1", "echo", value="x")], "done", tools=[echo()], hooks=hooks)
+    assert seen == [({"c1": "sure?"}, {"c1": {"path": "a"}})]
+
+
 def test_nobody_is_asked_twice(play: Player) -> None:
     till, gate = Till(), Asks("pay")
     paused = pause(play, till, [call("h1", "pay", n=1)])

@@ -10,6 +10,7 @@ from play import EncodedLog, Played, Player, Spans, echo, gives
 
 from unspool.kernel import (
     AgentContext,
+    ApprovalRequested,
     CallOptions,
     FatalToolError,
     Hooks,
@@ -18,6 +19,7 @@ from unspool.kernel import (
     Message,
     ModelCallInfo,
     Refused,
+    Ruling,
     Text,
     ToolCall,
     ToolContext,
@@ -170,6 +172,39 @@ def test_denied_without_a_reason(play: Player) -> None:
     run = play([call("c1", "tool")], "ok", tools=[gives("x")], hooks=Hooks(gate=Gate(Verdict.deny())))
     assert run.results() == {"c1": "not executed: denied"}
     assert run.requests[1].messages[-1].is_error
+
+
+def test_what_a_gate_says_is_recorded_with_the_call(play: Player) -> None:  # G.7.10
+    gate = Gate(
+        Verdict.allow(by="rule a", reason="known", details={"path": "a"}),
+        Verdict.deny("not here", by="rule b", details={"path": "b"}),
+        Verdict.ask("sure?", by="mode", details={"key": "sk-" + "a1" * 24}),
+    )
+    calls = [call(f"c{number}", "tool") for number in (1, 2, 3)]
+    run = play(calls, tools=[Noted().tool], hooks=Hooks(gate=gate))
+    assert [fact.ruling for fact in run.all_of(ToolExecDispatch)] == [
+        Ruling(by="rule a", reason="known", details={"path": "a"})
+    ]
+    assert [fact.ruling for fact in run.all_of(ToolExecEnd)] == [
+        None,
+        Ruling(by="rule b", reason="not here", details={"path": "b"}),
+    ]
+    (asked,) = run.all_of(ApprovalRequested)
+    assert (asked.call_ids, asked.reason, asked.ruling and asked.ruling.by) == (("c3",), "sure?", "mode")
+    assert asked.ruling is not None and "a1a1" not in str(asked.ruling)  # a key is taken out
+
+
+def test_gate_that_says_no_more_leaves_no_ruling(play: Player) -> None:
+    gate = Gate(Verdict.allow(), Verdict.deny("not here"))
+    run = play([call("c1", "tool"), call("c2", "tool")], "ok", tools=[Noted().tool], hooks=Hooks(gate=gate))
+    assert [fact.ruling for fact in (*run.all_of(ToolExecDispatch), *run.all_of(ToolExecEnd))] == [None] * 3
+
+
+def test_gate_whose_details_are_no_object_denies(play: Player) -> None:
+    wrong: Any = ["x"]
+    gate = Gate(Verdict.allow(by="x", details=wrong))
+    run = play([call("c1", "tool")], "ok", tools=[Noted().tool], hooks=Hooks(gate=gate))
+    assert run.outcomes() == {"c1": "denied"}
 
 
 def test_gate_rewrites_arguments(play: Player) -> None:  # T11
