@@ -51,6 +51,7 @@ from unspool.kernel import (
     Opaque,
     QueueChanged,
     RetryEvent,
+    Ruling,
     SessionChanged,
     Stored,
     SystemBlock,
@@ -241,14 +242,17 @@ def story() -> list[Fact]:
         response_id="resp", message_id=f"m{it.state.message_count}",
     )  # fmt: skip
     it.tell(response)
-    it.tell(ApprovalRequested(("c2",), reason="it writes", previews={"c2": {"diff": ["+b"]}}))
+    asked = Ruling(by="mode", reason="it writes", details={"paths": ["b"]})
+    it.tell(ApprovalRequested(("c2",), reason="it writes", previews={"c2": {"diff": ["+b"]}}, ruling=asked))
     it.end("paused", pending=("c1", "c2", "c3", "c4"))
-    it.tell(ApprovalDecided("c2", True, by="eve", reason="fine", args={"path": "c"}))
+    it.tell(
+        ApprovalDecided("c2", True, by="eve", reason="fine", args={"path": "c"}, details={"grant": "once"})
+    )
     it.start(CONFIG, session="story", cause="resume", limits=limits, model="golden/one")
     it.tell(ToolExecStart("c1", "look", "Looking", {"path": "a"}), ToolExecDispatch("c1", "story:c1"))
     it.tell(
         ToolExecStart("c2", "write", args={"path": "b", "n": 1}),
-        ToolExecDispatch("c2", "story:c2", {"path": "c"}),
+        ToolExecDispatch("c2", "story:c2", {"path": "c"}, ruling=Ruling(by="person")),
     )
     it.tell(ChildStarted("child", agent="helper", call_id="c2"))
     it.tell(QueueChanged("steering", "queued", ("q2",), message=user_message("Wait."), waiting=True))
@@ -259,7 +263,9 @@ def story() -> list[Fact]:
     it.tell(ToolExecEnd("c2", "write", "error", (Text("no"),), {"code": 7}, 0.25, abandoned=True))
     it.result("c2", "write", is_error=True)
     for call_id, name, outcome in (("c3", "look", "invalid"), ("c4", "write", "skipped")):
-        it.tell(ToolExecStart(call_id, name), ToolExecEnd(call_id, name, outcome, (Text("not run"),)))
+        ruling = Ruling(by="rule") if outcome == "invalid" else None
+        end = ToolExecEnd(call_id, name, outcome, (Text("not run"),), ruling=ruling)
+        it.tell(ToolExecStart(call_id, name), end)
         it.result(call_id, name, is_error=True)
     it.tell(TurnEnd(1))
     changed = ConfigChanged(
