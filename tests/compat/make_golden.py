@@ -242,8 +242,8 @@ def story() -> list[Fact]:
         response_id="resp", message_id=f"m{it.state.message_count}",
     )  # fmt: skip
     it.tell(response)
-    asked = Ruling(by="mode", reason="it writes", details={"paths": ["b"]})
-    it.tell(ApprovalRequested(("c2",), reason="it writes", previews={"c2": {"diff": ["+b"]}}, ruling=asked))
+    ruled = Ruling(by="mode", reason="it writes", details={"paths": ["b"]})
+    it.tell(ApprovalRequested(("c2",), reason="it writes", previews={"c2": {"diff": ["+b"]}}, ruling=ruled))
     it.end("paused", pending=("c1", "c2", "c3", "c4"))
     it.tell(
         ApprovalDecided("c2", True, by="eve", reason="fine", args={"path": "c"}, details={"grant": "once"})

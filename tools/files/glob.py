@@ -9,37 +9,48 @@ from unspool.kernel.ports import ToolContext
 from unspool.tools.text import MAX_RESULT, render, shown
 
 from .patterns import Glob
-from .root import Root
-from .sweep import Sweep
+from .root import Roots
+from .sweep import Found, Kind, Sweep
 
 MAX_HITS = 200
 T = TypeVar("T")
 
 
-def glob_tool(root: Root) -> FunctionTool[..., str]:
+def glob_tool(root: Roots) -> FunctionTool[..., str]:
     """The tool ``glob`` on ``root``."""
 
     @tool(read_only=True, max_result_bytes=MAX_RESULT)
-    def glob(pattern: str, ctx: ToolContext, path: str = ".") -> str:
-        """Find files by name, newest first.
+    def glob(pattern: str, ctx: ToolContext, path: str = ".", no_ignore: bool = False) -> str:
+        """Find files by name, newest first. Hidden files are found, what .gitignore leaves out is not.
 
         Args:
             pattern: a glob such as *.py, src/**/test_*.py or *.{ts,tsx}; without a / it is matched
                 with base names at any depth; with a / at its end it finds directories
             path: the directory to search, relative to the root directory
+            no_ignore: find what .gitignore leaves out as well, and what is in .git, node_modules and the like
         """
         compiled = Glob(pattern)
-        sweep = Sweep(root, path, compiled, ("dir",) if compiled.only_dirs else ("file", "link"))
-        found = _Counted(sweep.entries(ctx))
-        hits = heapq.nsmallest(MAX_HITS, found, key=lambda entry: (-entry.mtime, entry.path))
+        kinds: tuple[Kind, ...] = ("dir",) if compiled.only_dirs else ("file", "link")
+        sweep = Sweep(root, path, compiled, kinds, no_ignore=no_ignore)
+        dated = _Counted(_dated(sweep.entries(ctx)))
+        hits = heapq.nsmallest(MAX_HITS, dated)
         notes = sweep.notes()
         if not hits:
             notes.insert(0, f"nothing matches {shown(pattern)} in {shown(path)}")
-        if found.count > len(hits):
-            notes.insert(0, f"the newest {len(hits)} of {found.count}: use a narrower pattern or path")
-        return render([shown(entry.path) for entry in hits], notes)
+        if dated.count > len(hits):
+            notes.insert(0, f"the newest {len(hits)} of {dated.count}: use a narrower pattern or path")
+        return render([shown(path) for _, path in hits], notes)
 
     return glob
+
+
+def _dated(entries: Iterator[Found]) -> Iterator[tuple[float, str]]:
+    """How the entries are ordered: the newest first, then by path."""
+    for found in entries:
+        try:
+            yield -found.stat().st_mtime, found.path
+        except OSError:
+            continue  # gone since
 
 
 class _Counted(Iterable[T]):

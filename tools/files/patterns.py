@@ -15,6 +15,7 @@ from unspool.tools.text import shown
 
 _MAX_PATTERN = 1000  # characters
 _MAX_ALTERNATIVES = 64  # patterns that braces may stand for
+_EXTENSION = re.compile(r"\*\.[A-Za-z0-9_]+")
 _MAGIC = re.compile(r"[*?\[]")
 
 Name: TypeAlias = Callable[[str], object] | None  # None is ``**``
@@ -30,6 +31,9 @@ class Glob:
     def __init__(self, pattern: str) -> None:
         if not pattern or len(pattern) > _MAX_PATTERN:
             raise ToolError("the glob pattern is empty" if not pattern else "the glob pattern is too long")
+        self.extension = (
+            pattern if _EXTENSION.fullmatch(pattern) else ""
+        )  # a pattern that all programs read alike
         self.only_dirs = pattern.endswith("/")
         spelled = [_names(one) for one in _alternatives(pattern)]
         self.literals = frozenset(name for names in spelled for name in names if not _MAGIC.search(name))

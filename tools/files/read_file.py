@@ -1,60 +1,148 @@
-"""``read_file``: a range of lines of a text file, or of a stored text, in bounded memory and output."""
+"""``read_file``: lines of a text file, or of a stored text; images and PDFs as blocks; directories as lists.
 
+What was read of a file is told in ``details["file"]`` (path, SHA-256 of the whole file, whether it was read only in part) and
+noted in a ``Workspace``, whose tools change nothing that was not read. Files too large to be changed have no SHA-256.
+"""
+
+import base64
 import difflib
 import os
 import re
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from unspool.kernel.errors import LogError, ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
-from unspool.kernel.ports import BlobStore, ToolContext
-from unspool.tools.text import MAX_OUTPUT, MAX_RESULT, count_text, looks_binary, shown, shown_list
+from unspool.kernel.messages import Document, Image, Text
+from unspool.kernel.ports import BlobStore, ToolContext, ToolResult
+from unspool.tools.text import MAX_RESULT, looks_binary, shown, shown_list, size_text
 
-from .root import MissingFileError, Root
+from .images import for_model
+from .list_dir import read_dir
+from .root import MissingFileError, Roots
+from .saving import MAX_FILE, sha256
+from .sniffing import binary_kind, image_type, is_pdf
+from .text_range import MAX_LINES, Shown, TextRange
+from .workspace import Workspace
 
-MAX_LINES = 2000
-MAX_LINE = 2000  # characters
+MAX_IMAGE = 32 << 20  # bytes of a file that is scaled down
+MAX_PDF = 16 << 20  # bytes
 _BOM = b"\xef\xbb\xbf"
-_CHUNK = 1 << 20
 _SAMPLE = 8192
-_MAX_COUNTED = 64 << 20  # bytes read after the range, only to tell how many lines there are
+_SAMPLES = 64  # looks at a large file, to see whether it is text all through
+_FEW = 8  # NULs in a sample that may be an accident, when a file begins as text
 _MAX_SIBLINGS = 10_000  # names looked at for suggestions
 _BLOB = "blob:"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _WITH_BLOBS = """\
-Read a text file, or a text that was stored because of its length: its path is the blob:… that the shortened \
-text names. Lines come as number, tab, text; the end says what range was shown."""
+Read a text file, an image, a PDF or a directory; or a text that was stored because of its length: its path is the blob:… \
+that the shortened text names. Lines come as number, tab, text; the end says what range was shown."""
 
 
-def read_file_tool(root: Root, blobs: BlobStore | None = None) -> FunctionTool[..., str]:
+def read_file_tool(root: Roots, blobs: BlobStore | None = None) -> FunctionTool[..., str | ToolResult]:
     """The tool ``read_file`` on ``root``; it also opens ``blob:<digest>`` where there is a store."""
 
     @tool(read_only=True, max_result_bytes=MAX_RESULT, description=_WITH_BLOBS if blobs else "")
-    def read_file(path: str, ctx: ToolContext, offset: int = 1, limit: int = MAX_LINES) -> str:
-        """Read a text file. Lines come as number, tab, text; the end says what range was shown.
+    def read_file(
+        path: str, ctx: ToolContext, offset: int = 1, limit: int = MAX_LINES, column: int = 1
+    ) -> str | ToolResult:
+        """Read a text file, an image, a PDF or a directory. Text comes as number, tab, line; the end says what was shown.
 
         Args:
             path: the file, relative to the root directory
             offset: number of the first line to show, from 1
             limit: how many lines to show, at most 2000
+            column: the character of each line to start at, from 1; to read on in lines that were cut
         """
-        if offset < 0:
-            raise ToolError("offset must not be negative: line numbers start at 1")
+        if min(offset, column) < 0:
+            raise ToolError("offset and column must not be negative: they start at 1")
+        first, column = max(offset, 1), max(column, 1)
+        if path.startswith(_BLOB):
+            stored = BytesIO(_stored(blobs, path))
+            _refuse_binary(stored, path)
+            return _text_of(stored, lambda: ctx.cancelled).render(first, limit, column).text
         try:
-            file = _open_blob(blobs, path) if path.startswith(_BLOB) else root.open_file(path)
+            if root.is_dir(path):
+                return read_dir(root, path, ctx, first, limit)
+            file = root.open_file(path)
         except MissingFileError as error:
             raise ToolError(f"{error}{_suggestions(root, path)}") from error
         with file:
-            _refuse_binary(file, path)
-            lines = MAX_LINES if limit <= 0 else min(limit, MAX_LINES)
-            return _Range(file, lambda: ctx.cancelled).render(max(offset, 1), lines)
+            return _Reading(root, path, ctx).read(file, first, limit, column)
 
     return read_file
 
 
-def _open_blob(blobs: BlobStore | None, path: str) -> BinaryIO:
+class _Reading:
+    """One reading of a file."""
+
+    def __init__(self, root: Roots, path: str, ctx: ToolContext) -> None:
+        self._root = root
+        self._path = path
+        self._ctx = ctx
+
+    def read(self, file: BinaryIO, first: int, limit: int, column: int) -> ToolResult:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(_SAMPLE) or b""
+        mime_type = image_type(start)
+        if mime_type:
+            return self._image(self._whole(file, MAX_IMAGE), mime_type)
+        if is_pdf(start):
+            return self._pdf(self._whole(file, MAX_PDF))
+        _refuse_binary(file, self._path)
+        data = file.read(MAX_FILE + 1) if size <= MAX_FILE else b""
+        is_small = size <= MAX_FILE and len(data) <= MAX_FILE
+        text = _text_of(BytesIO(data) if is_small else file, lambda: self._ctx.cancelled)
+        shown_lines = text.render(first, limit, column)
+        digest = sha256(data) if is_small else ""
+        return ToolResult(
+            content=shown_lines.text,
+            details={"file": self._saw(digest, shown_lines), **shown_lines.details},
+        )
+
+    def _whole(self, file: BinaryIO, most: int) -> bytes:
+        file.seek(0)
+        data = file.read(most + 1) or b""
+        if len(data) > most:
+            raise ToolError(f"{shown(self._path)} is too large: over {size_text(most)}")
+        return data
+
+    def _image(self, data: bytes, mime_type: str) -> ToolResult:
+        image = for_model(data, mime_type)
+        width, height = image.size
+        how = f", {image.note}" if image.note else ""
+        note = f"image {image.mime_type}, {width}x{height} pixels, {size_text(len(image.data))}{how}"
+        block = Image(data=base64.b64encode(image.data).decode(), mime_type=image.mime_type)
+        return ToolResult(content=(Text(f"[{note}]"), block), details={"file": self._saw(sha256(data))})
+
+    def _pdf(self, data: bytes) -> ToolResult:
+        name = self._path.rpartition("/")[2]
+        block = Document(data=base64.b64encode(data).decode(), mime_type="application/pdf", name=shown(name))
+        note = Text(f"[PDF document, {size_text(len(data))}]")
+        return ToolResult(content=(note, block), details={"file": self._saw(sha256(data))})
+
+    def _saw(self, digest: str, part: Shown | None = None) -> dict[str, Any]:
+        """What is told of the file in ``details``; noted where writing asks for it."""
+        partial = part is not None and not part.is_whole
+        if not digest:
+            return {"path": self._path, "partial": partial}
+        if not isinstance(self._root, Workspace):
+            return {"path": self._path, "sha256": digest, "partial": partial}
+        lines = None
+        if part is not None and part.truncated != "columns" and part.first <= part.last:
+            lines = (part.first, part.last)
+        return self._root.saw(
+            self._path,
+            digest,
+            partial=partial,
+            ctx=self._ctx,
+            lines=lines,
+            total_lines=part.total if part else None,
+        )
+
+
+def _stored(blobs: BlobStore | None, path: str) -> bytes:
     """The stored text that a path of the form ``blob:<digest>`` names.
 
     Raises:
@@ -71,132 +159,39 @@ def _open_blob(blobs: BlobStore | None, path: str) -> BinaryIO:
             "text has them"
         )
     try:
-        return BytesIO(blobs.get(digest))
+        return blobs.get(digest)
     except LogError as error:
         raise ToolError(f"there is no stored text {path}: make the call again that gave it") from error
 
 
+def _text_of(file: BinaryIO, stop: Callable[[], bool]) -> TextRange:
+    """The text of a file, without the mark that may stand before it."""
+    file.seek(0)
+    file.seek(len(_BOM) if file.read(len(_BOM)) == _BOM else 0)
+    return TextRange(file, stop)
+
+
 def _refuse_binary(file: BinaryIO, path: str) -> None:
-    """Look at the start of the file; leaves it where the text begins."""
-    sample = file.read(_SAMPLE) or b""
-    if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise ToolError(f"{shown(path)} is UTF-16 text: only UTF-8 can be read")
-    if looks_binary(sample):
-        raise ToolError(f"{shown(path)} is a binary file, not text")
-    file.seek(len(_BOM) if sample.startswith(_BOM) else 0)
+    """Refuse what is not text; leaves the file at its start."""
+    size = file.seek(0, os.SEEK_END)
+    for at, sample in _samples(file, size):
+        if not at and sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise ToolError(f"{shown(path)} is UTF-16 text: only UTF-8 can be read")
+        if looks_binary(sample.replace(b"\0", b"", _FEW if at else 0)):
+            kind = binary_kind(b"" if at else sample)
+            raise ToolError(f"{shown(path)} is a binary file, not text: {kind}, {size_text(size)}")
+    file.seek(0)
 
 
-class _Range:
-    """Some lines of an open file, rendered."""
-
-    def __init__(self, file: BinaryIO, stop: Callable[[], bool]) -> None:
-        self._file = file
-        self._stop = stop
-        self._replaced = False
-
-    def render(self, first: int, limit: int) -> str:
-        before = self._skip(first - 1)
-        if before < first - 1:
-            raise ToolError(f"offset {first} is past the end: the file has {count_text(before, 'line')}")
-        shown_lines: list[str] = []
-        size = 0
-        number, fits = first, True
-        for text in self._lines(limit):
-            line = f"{number}\t{text}"
-            size += len(line.encode()) + 1
-            fits = size <= MAX_OUTPUT
-            if not fits:
-                break
-            shown_lines.append(line)
-            number += 1
-        if not shown_lines and first > 1:
-            raise ToolError(f"offset {first} is past the end: the file has {count_text(first - 1, 'line')}")
-        notes = self._notes(first, number - 1, read=number - 1 if fits else number)
-        return "\n".join([*shown_lines, *(f"[{note}]" for note in notes)])
-
-    def _notes(self, first: int, last: int, read: int) -> list[str]:
-        """What was shown and what comes next; ``read`` lines lie before the file's position."""
-        rest, complete = self._count_rest()
-        total = read + rest
-        if last == 0:
-            notes = ["the file is empty: 0 lines"]
-        elif total == last and complete:
-            shown_range = f"lines {first}-{last}, " if first > 1 else ""
-            notes = [f"{shown_range}end of the file: {count_text(total, 'line')}"]
-        else:
-            of = str(total) if complete else f"more than {total}"
-            notes = [f"lines {first}-{last} of {of}; next: offset={last + 1}"]
-        if self._replaced:
-            notes.append("the file is not all UTF-8: bytes that are not are shown as \ufffd")
-        return notes
-
-    def _lines(self, limit: int) -> Iterator[str]:
-        for _ in range(limit):
-            self._check()
-            piece = self._file.readline(4 * MAX_LINE)
-            if not piece:
-                return
-            cut = 0
-            more = piece
-            while not more.endswith(b"\n") and (more := self._file.readline(_CHUNK)):
-                self._check()
-                cut += len(more.rstrip(b"\r\n"))
-            yield self._text(piece, cut)
-
-    def _check(self) -> None:
-        if self._stop():
-            raise ToolError("cancelled")
-
-    def _text(self, piece: bytes, cut: int) -> str:
-        """One line as text; ``cut`` bytes of it were not kept."""
-        piece = piece.removesuffix(b"\n").removesuffix(b"\r")
-        text = piece.decode("utf-8", "replace")
-        if cut:
-            text = text.rstrip("\ufffd")  # a character that was cut in two
-        self._replaced = self._replaced or ("\ufffd" in text and "\ufffd".encode() not in piece)
-        if len(text) <= MAX_LINE and not cut:
-            return text
-        left_out = cut + len(piece) - len(text[:MAX_LINE].encode())
-        return f"{text[:MAX_LINE]}… (line cut: {count_text(max(left_out, 1), 'byte')} more)"
-
-    def _skip(self, lines: int) -> int:
-        """Move past so many lines; the number there were, when the file ends before."""
-        left = lines
-        unfinished = 0
-        while left > 0:
-            chunk = self._file.read(_CHUNK)
-            self._check()
-            if not chunk:
-                return lines - left + unfinished
-            found = chunk.count(b"\n")
-            if found >= left:
-                end = _nth_newline(chunk, left)
-                self._file.seek(end + 1 - len(chunk), os.SEEK_CUR)
-                return lines
-            left -= found
-            unfinished = int(not chunk.endswith(b"\n"))
-        return lines
-
-    def _count_rest(self) -> tuple[int, bool]:
-        """Lines from here to the end, and whether all of them were counted."""
-        count, read, last = 0, 0, b"\n"
-        while chunk := self._file.read(_CHUNK):
-            count += chunk.count(b"\n")
-            read += len(chunk)
-            last = chunk[-1:]
-            if read >= _MAX_COUNTED or self._stop():
-                return count, False
-        return count + int(last != b"\n"), True
+def _samples(file: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:
+    """Pieces of a file and where they are: all of a small one, some of a large one."""
+    step = max(_SAMPLE, size // _SAMPLES)
+    for at in range(0, size, step):
+        file.seek(at)
+        yield at, file.read(_SAMPLE) or b""
 
 
-def _nth_newline(chunk: bytes, n: int) -> int:
-    at = -1
-    for _ in range(n):
-        at = chunk.index(b"\n", at + 1)
-    return at
-
-
-def _suggestions(root: Root, path: str) -> str:
+def _suggestions(root: Roots, path: str) -> str:
     """Up to three names in the same directory that the model may have meant."""
     parent, _, name = path.rstrip("/").rpartition("/")
     try:

@@ -1,17 +1,10 @@
-"""A directory that paths given by a model cannot leave.
+"""Directories that paths given by a model cannot leave, and what can be read below them.
 
-1. A path is walked name by name from the root, each name opened relative to the directory before
-   it and never through a link (``openat`` with ``O_NOFOLLOW``): what was checked is what is opened,
-   however the tree changes meanwhile.
-2. Links are read and walked here. One that leads out of the root is refused, one that stays is fine.
-3. ``..`` is taken from the names walked, not from the file system, and stops at the root.
-4. Only regular files and directories are opened: a pipe, a device or a socket could block for ever.
-
-Hard links and mounts inside the root are part of it. Everything here blocks: call it from a thread.
-Read with: ``files.py`` (the tools that use it), ``tests/tools/test_root.py`` (the tricks).
+How a path is walked, and why it can't leave, is in ``descent.py``. Hard links and mounts inside a root are part of it.
+Everything here blocks: call it from a thread.
+Read with: ``workspace.py`` (roots that are also written to), ``tests/tools/files/test_root.py``.
 """
 
-import errno
 import os
 import stat
 from collections import deque
@@ -22,20 +15,15 @@ from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 from unspool.kernel.errors import ToolDefinitionError, ToolError
 from unspool.tools.text import shown
 
-_MAX_PATH = 4096  # characters; PATH_MAX of Linux
-_MAX_HOPS = 40  # links followed, or changes met, on one path; Linux allows as many links
+from .descent import Descent, MissingFileError, Place, told
+from .tops import Top, locate
+
+__all__ = ["Entry", "Kind", "MissingFileError", "Root", "Roots"]
+
+_NOWHERE, _NEAR, _FOUND, _REFUSED = range(4)  # how far a path leads
 _CANCEL_EVERY = 256  # entries between two looks at ``stop``
 
-_COMMON = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-_AS_DIR = _COMMON | getattr(os, "O_DIRECTORY", 0)
-_AS_FILE = _COMMON | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_CHANGED = {errno.ELOOP, errno.ENOTDIR, errno.EINVAL, errno.EMLINK, errno.ENXIO}  # a name was swapped
-
 Kind: TypeAlias = Literal["file", "dir", "link", "special", "ignored", "unreadable"]
-
-
-class MissingFileError(ToolError):
-    """There is nothing at that path."""
 
 
 class _StoppedError(ToolError):
@@ -43,9 +31,9 @@ class _StoppedError(ToolError):
 
 
 class Entry(NamedTuple):
-    """One thing met by ``Root.walk``; links are told, not followed.
+    """One thing met by ``Roots.walk``; links are told, not followed.
 
-    ``path`` can be given back to the root, ``below`` is the same from where the walk began.
+    ``path`` can be given back to the roots, ``below`` is the same from where the walk began.
     ``ignored`` and ``unreadable`` are directories that were not entered.
     """
 
@@ -56,20 +44,25 @@ class Entry(NamedTuple):
     mtime: float = 0.0
 
 
-class Root:
-    """An existing directory, and safe ways into it."""
+class Roots:
+    """One or several existing directories, and safe ways into them.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.given = os.path.abspath(path)
-        self.path = os.path.realpath(path)
-        if not os.path.isdir(self.path):
-            what = "is not a directory" if os.path.exists(self.path) else "does not exist"
-            raise ToolDefinitionError(f"root: {what}", path=self.given)
+    Relative paths start at the first one; absolute paths, and links, may lead into any of them. A leading ``@``, as
+    mentions of files have it, is dropped where nothing has that name and what follows leads further.
+
+    Raises:
+        ToolDefinitionError: no root, one that is not an existing directory, or a platform without ``openat``.
+    """
+
+    def __init__(self, *paths: str | os.PathLike[str]) -> None:
+        if not paths:
+            raise ToolDefinitionError("root: give at least one directory")
         if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
             raise ToolDefinitionError("root: this platform can't open files relative to a directory")
+        self.tops = tuple(_top(path) for path in paths)
 
     def __repr__(self) -> str:
-        return f"Root({self.path!r})"
+        return f"{type(self).__name__}({', '.join(repr(top.path) for top in self.tops)})"
 
     def open_file(self, path: str) -> BinaryIO:
         """The regular file at ``path``, open for reading; the caller closes it."""
@@ -97,6 +90,38 @@ class Root:
         finally:
             os.close(fd)
 
+    @contextmanager
+    def place(self, path: str, *, make_parents: bool = False, follow: bool = True) -> Iterator[Place]:
+        """Where the file ``path`` is or would be, good inside the ``with``.
+
+        Directories that lack are made with ``make_parents``. Without ``follow`` a link at the end of the path is the
+        place itself.
+
+        Raises:
+            ToolError: ``path`` leads outside, or to something that is no file.
+            MissingFileError: no file could be there: a part of the path that is missing is left with ``..``.
+        """
+        path = self.meant(path)
+        try:
+            place = Descent(self.tops, path).place(make_parents=make_parents, follow=follow)
+        except OSError as error:
+            raise told(error, path) from error
+        try:
+            yield place
+        finally:
+            os.close(place.fd)
+
+    def relative(self, path: str) -> str:
+        """An absolute path as it is shown: relative to the first root where it is below that."""
+        top = self.tops[0].path.rstrip("/") + "/"
+        return path.removeprefix(top)
+
+    def meant(self, path: str) -> str:
+        """``path``, without the ``@`` it begins with where nothing has that name and what follows is a path."""
+        if path.startswith("@") and path != "@" and (depth := self._depth(path)) != _FOUND:
+            return path[1:] if self._depth(path[1:]) > depth else path
+        return path
+
     def walk(
         self,
         path: str = ".",
@@ -114,7 +139,7 @@ class Root:
         Raises:
             ToolError: ``path`` can't be listed, or ``stop`` said so.
         """
-        start = "/".join(self._parts(path)) or "."
+        start = self._start(path)
         waiting = deque([("", 1)])
         while waiting:
             below, level = waiting.popleft()
@@ -135,6 +160,13 @@ class Root:
                 if kind == "dir" and (depth is None or level < depth) and enter(inner):
                     waiting.append((inner, level + 1))
 
+    def _start(self, path: str) -> str:
+        """``path`` without what says nothing; absolute below other roots than the first."""
+        top, parts = locate(self.tops, self.meant(path))
+        if top == self.tops[0]:
+            return "/".join(parts) or "."
+        return "/".join([top.path.rstrip("/"), *parts]) or "/"
+
     def _scan(self, path: str, stop: Callable[[], bool]) -> list[tuple[str, Kind, int, float]]:
         """Name, kind, size and mtime of what is in a directory, in order whatever the case."""
         found: list[tuple[str, Kind, int, float]] = []
@@ -149,113 +181,49 @@ class Root:
                 found.append((entry.name, _kind(info), info.st_size, info.st_mtime))
         return sorted(found, key=lambda item: (item[0].casefold(), item[0]))
 
-    def _parts(self, path: str) -> list[str]:
-        """The names of ``path`` below the root, ``..`` among them.
-
-        Raises:
-            ToolError: an absolute path elsewhere, or not a path at all.
-        """
-        if "\0" in path:
-            raise ToolError("a path can't hold a NUL character")
-        try:
-            os.fsencode(path)
-        except UnicodeEncodeError:
-            raise ToolError("the path is not valid text") from None
-        if len(path) > _MAX_PATH:
-            raise ToolError(f"the path is too long: {len(path)} characters")
-        if path == "~" or path.startswith("~/"):
-            raise ToolError("'~' is not expanded: give a path relative to the root directory")
-        if path.startswith("/"):
-            path = self._below(path)
-        return [part for part in path.split("/") if part not in ("", ".")]
-
-    def _below(self, path: str) -> str:
-        for prefix in (self.path, self.given):
-            if path == prefix or path.startswith(prefix.rstrip("/") + "/"):
-                return path[len(prefix) :]
-        raise _outside(path)
-
     def _open(self, path: str) -> int:
         """A descriptor of the file or directory at ``path``, opened for reading."""
+        path = self.meant(path)
         try:
-            return self._descend(path, deque(self._parts(path)))
+            return Descent(self.tops, path).open()
         except OSError as error:
-            raise _told(error, path) from error
+            raise told(error, path) from error
 
-    def _descend(self, path: str, pending: deque[str]) -> int:
-        names: list[str] = []  # walked so far, none of them a link
-        fd = self._open_top()
-        hops = 0
+    def _depth(self, path: str) -> int:
+        """How far ``path`` leads: nowhere, to a directory that lacks it, to something, to where it must not."""
         try:
-            while pending:
-                name = pending.popleft()
-                if name == "..":
-                    pending.extendleft(reversed(_parent(names, path)))
-                    names, fd = [], self._swap(fd, self._open_top())
-                    continue
-                step = _step(name, fd, is_last=not pending)
-                if isinstance(step, int):
-                    names.append(name)
-                    fd = self._swap(fd, step)
-                    continue
-                hops += 1
-                if hops > _MAX_HOPS:
-                    raise ToolError(f"{shown(path)} leads through too many links")
-                if step.startswith("/"):
-                    names, fd = [], self._swap(fd, self._open_top())
-                pending.extendleft(reversed(self._link_parts(step, path)))
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd
+            os.close(Descent(self.tops, path).open())
+        except MissingFileError:
+            return _NEAR if self._has_parent(path) else _NOWHERE
+        except ToolError:
+            return _REFUSED
+        except OSError:
+            return _NOWHERE
+        return _FOUND
 
-    def _open_top(self) -> int:
+    def _has_parent(self, path: str) -> bool:
         try:
-            return os.open(self.path, _AS_DIR)
-        except OSError as error:
-            raise ToolError(f"the root directory can't be opened: {error.strerror}") from error
-
-    @staticmethod
-    def _swap(old: int, new: int) -> int:
-        os.close(old)
-        return new
-
-    def _link_parts(self, target: str, path: str) -> list[str]:
-        if target.startswith("/"):
-            try:
-                target = self._below(target)
-            except ToolError:
-                raise _outside(path) from None
-        return [part for part in target.split("/") if part not in ("", ".")]
+            place = Descent(self.tops, path).place()
+        except (ToolError, OSError):
+            return False
+        os.close(place.fd)
+        return not place.missing
 
 
-def _step(name: str, fd: int, *, is_last: bool) -> int | str:
-    """The next descriptor, or where a link points (its own name, when it was swapped meanwhile)."""
-    mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
-    try:
-        if stat.S_ISLNK(mode):
-            return os.readlink(name, dir_fd=fd)
-        if stat.S_ISDIR(mode):
-            return os.open(name, _AS_DIR, dir_fd=fd)
-        if not is_last:
-            raise ToolError(f"{shown(name)} is not a directory")
-        if not stat.S_ISREG(mode):
-            raise _special(name)
-        opened = os.open(name, _AS_FILE, dir_fd=fd)
-    except OSError as error:
-        if error.errno in _CHANGED:
-            return name
-        raise
-    if not stat.S_ISREG(os.fstat(opened).st_mode):  # swapped between the look and the opening
-        os.close(opened)
-        raise _special(name)
-    return opened
+class Root(Roots):
+    """An existing directory, and safe ways into it: ``Roots`` of one."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(path)
+        self.given, self.path = self.tops[0]
 
 
-def _parent(names: list[str], path: str) -> list[str]:
-    if not names:
-        raise _outside(path)
-    return names[:-1]
+def _top(path: str | os.PathLike[str]) -> Top:
+    top = Top(os.path.abspath(path), os.path.realpath(path))
+    if not os.path.isdir(top.path):
+        what = "is not a directory" if os.path.exists(top.path) else "does not exist"
+        raise ToolDefinitionError(f"root: {what}", path=top.given)
+    return top
 
 
 def _kind(info: os.stat_result) -> Kind:
@@ -268,23 +236,3 @@ def _kind(info: os.stat_result) -> Kind:
 
 def _join(*parts: str) -> str:
     return "/".join(part for part in parts if part not in ("", "."))
-
-
-def _outside(path: str) -> ToolError:
-    return ToolError(f"{shown(path)} is outside the root directory: give a path below it")
-
-
-def _special(name: str) -> ToolError:
-    return ToolError(f"{shown(name)} is a pipe, device or socket: only regular files can be read")
-
-
-def _told(error: OSError, path: str) -> ToolError:
-    match error.errno:
-        case errno.ENOENT:
-            return MissingFileError(f"there is no {shown(path)}")
-        case errno.EACCES | errno.EPERM:
-            return ToolError(f"{shown(path)} is not readable: permission denied")
-        case errno.ENAMETOOLONG:
-            return ToolError("the path is too long: a name in it has more than 255 bytes")
-        case _:
-            return ToolError(f"{shown(path)} can't be opened: {error.strerror}")

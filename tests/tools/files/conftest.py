@@ -8,8 +8,10 @@ import pytest
 
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool
-from unspool.kernel.ports import ChecksArguments, ToolContext
+from unspool.kernel.ports import ChecksArguments, ToolContext, ToolResult
 from unspool.tools import file_tools
+from unspool.tools.files import grep
+from unspool.tools.files.ripgrep import Listing
 
 Call = Callable[..., Awaitable[str]]
 
@@ -17,7 +19,9 @@ Call = Callable[..., Awaitable[str]]
 class FakeContext:
     """As much of a ``ToolContext`` as the file tools look at; time passes when a test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, agent: str = "root", session: str = "session") -> None:
+        self.agent = (agent,)
+        self.session = session
         self.cancelled = False
         self.clock = self
         self.now = 0.0
@@ -55,7 +59,8 @@ def call(root: Path, ctx: ToolContext) -> Call:
         assert isinstance(tool, ChecksArguments)
         assert tool.check_arguments(args) == ()
         try:
-            return cast(str, await tool.execute(args, ctx))
+            result = await tool.execute(args, ctx)
+            return cast(str, result.content if isinstance(result, ToolResult) else result)
         except ToolError as error:
             return f"error: {error}"
 
@@ -70,3 +75,23 @@ def call_now() -> Callable[..., str]:
         return tool(ctx=cast(ToolContext, FakeContext()), **args)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def agent() -> Callable[..., ToolContext]:
+    """Makes the context of an agent's calls, from its name and its session."""
+    return lambda name="root", session="session": cast(ToolContext, FakeContext(name, session))
+
+
+@pytest.fixture
+def waits_for_ripgrep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``grep`` starts ripgrep for a single file, and searches none before that has ended."""
+
+    class Waiting(Listing):
+        @property
+        def has_ended(self) -> bool:
+            self._process.wait()
+            return True
+
+    monkeypatch.setattr(grep, "Listing", Waiting)
+    monkeypatch.setattr(grep, "FEW", 0)

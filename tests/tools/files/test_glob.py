@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspool.kernel.errors import ToolError
+from unspool.kernel.ports import ToolContext
 from unspool.tools import Root
 from unspool.tools.files.glob import glob_tool
 from unspool.tools.files.patterns import Glob
+from unspool.tools.files.sweep import Sweep
 
 Call = Callable[..., Awaitable[str]]
 anyio = pytest.mark.anyio
@@ -117,9 +119,90 @@ async def test_what_is_left_out_is_told_unless_the_pattern_names_it(root: Path, 
     for path in ("node_modules/m/x.js", "x.js", "a/.venv/x.js"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text("")
-    assert await call("glob", pattern="*.js") == "x.js\n[left out: node_modules/, a/.venv/]"
+        os.utime(root / path, (1, 1))
+    assert await call("glob", pattern="*.js") == "x.js\n[left out: a/.venv/, node_modules/]"
     assert await call("glob", pattern="node_modules/**/*.js") == "node_modules/m/x.js"
     assert await call("glob", pattern="*.js", path="node_modules") == "node_modules/m/x.js"
+    assert (await call("glob", pattern="*.js", no_ignore=True)).split() == [
+        "a/.venv/x.js",
+        "node_modules/m/x.js",
+        "x.js",
+    ]
+
+
+@anyio
+async def test_hidden_files_and_gitignore(root: Path, call: Call) -> None:
+    for path in (".hidden/.x", ".env", "a.log", "keep.log", "out/b", "sub/out/b", "sub/c"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("")
+        os.utime(root / path, (1, 1))
+    (root / ".gitignore").write_text("*.log\n!keep.log\n/out\n")
+    os.utime(root / ".gitignore", (1, 1))
+    assert (await call("glob", pattern="*")).splitlines() == [
+        *(".env", ".gitignore", ".hidden/.x", "keep.log", "sub/c", "sub/out/b"),
+        "[left out: a.log, out/]",
+    ]
+    assert await call("glob", pattern="*", path="out") == "out/b"
+    assert len((await call("glob", pattern="*", no_ignore=True)).splitlines()) == 8
+
+
+@anyio
+async def test_gitignore_files_that_are_not_obeyed(root: Path, call: Call) -> None:
+    (root / "rules").write_text("*")
+    for name in ("link", "large"):
+        (root / name).mkdir()
+        (root / name / "x").write_text("")
+    (root / "link" / ".gitignore").symlink_to("../rules")
+    (root / "large" / ".gitignore").write_text("x\n" * 100_000)
+    assert (await call("glob", pattern="x")).splitlines() == [
+        "large/x",
+        "link/x",
+        "[not obeyed, a link or too large: large/.gitignore, link/.gitignore]",
+    ]
+
+
+def test_a_directory_that_is_swapped_on_the_way(root: Path, ctx: ToolContext) -> None:
+    """It was listed as a directory, and is a link out of the tree when the walk comes to it."""
+    for path in ("root/a", "root/sub/inside", "outside/secret"):
+        (root.parent / path).parent.mkdir(exist_ok=True)
+        (root.parent / path).write_text("")
+    entries = Sweep(Root(root), ".", None, ("file",)).entries(ctx)
+    assert next(entries).path == "a"
+    (root / "sub").rename(root.parent / "moved")
+    (root / "sub").symlink_to("../outside")
+    assert [found.path for found in entries] == []
+
+
+def test_a_file_that_is_swapped_on_the_way(root: Path, ctx: ToolContext) -> None:
+    (root.parent / "secret").write_text("secret")
+    (root / "a").write_text("")
+    for found in Sweep(Root(root), ".", None, ("file",)).entries(ctx):
+        (root / "a").unlink()
+        (root / "a").symlink_to("../secret")
+        with pytest.raises(OSError):
+            found.open()
+
+
+@anyio
+async def test_a_tree_that_is_very_deep(root: Path, call: Call) -> None:
+    deepest = root
+    for _ in range(140):
+        deepest = deepest / "d"
+    deepest.mkdir(parents=True)
+    (deepest / "x").write_text("")
+    assert await call("glob", pattern="x") == f"[nothing matches x in .]\n[not readable: {'d/' * 128}]"
+    assert await call("glob", pattern="x", path="d/" * 20) == "d/" * 140 + "x"
+
+
+@anyio
+async def test_no_descriptor_stays_open(root: Path, call: Call) -> None:
+    (root / "a" / "b" / "c").mkdir(parents=True)
+    (root / "a" / "b" / "c" / "x").write_text("needle\n" * 200)
+    before = len(os.listdir("/proc/self/fd"))
+    await call("glob", pattern="**/x")
+    await call("grep", pattern="needle")
+    await call("glob", pattern="x", path="none")
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 # --- against a reference -----------------------------------------------------------------------

@@ -14,11 +14,30 @@ from hypothesis import strategies as st
 from unspool.kernel.errors import ToolError
 from unspool.kernel.ports import ToolContext
 from unspool.tools import Root
-from unspool.tools.files import grep
+from unspool.tools.files import grep, search_pattern
 from unspool.tools.files.grep import grep_tool
+from unspool.tools.files.ripgrep import find_ripgrep
+from unspool.tools.files.sweep import Found
 
 Call = Callable[..., Awaitable[str]]
 pytestmark = pytest.mark.anyio
+
+RIPGREP = find_ripgrep()
+
+
+@pytest.fixture(
+    params=[
+        "python",
+        pytest.param("ripgrep", marks=pytest.mark.skipif(RIPGREP is None, reason="ripgrep is not installed")),
+    ]
+)
+def call(
+    request: pytest.FixtureRequest, call: Call, monkeypatch: pytest.MonkeyPatch, waits_for_ripgrep: None
+) -> Call:
+    """Calls tools as everywhere, without ripgrep and with it."""
+    monkeypatch.setattr(grep, "find_ripgrep", lambda: RIPGREP if request.param == "ripgrep" else None)
+    return call
+
 
 FILES = {
     "a.py": "import os\nclass A:\n    x = 1  # TODO\n",
@@ -125,26 +144,78 @@ async def test_what_is_not_searched_is_told(root: Path, call: Call, monkeypatch:
     assert (await call("grep", pattern="needle")).splitlines() == [
         "hit:1:needle",
         "[left out: .git/]",
-        "[not searched, binary: binary]",
         "[not searched, over 1.0 MB: large]",
     ]
     assert (await call("grep", pattern="needle", path="large")).splitlines() == [
         "no line matches needle in large",
         "[not searched, over 1.0 MB: large]",
     ]
+    assert (await call("grep", pattern="needle", path="binary")).splitlines() == [
+        "no line matches needle in binary",
+        "[not searched, binary: binary]",
+    ]
     assert await call("grep", pattern="needle", path="link") == "link:1:needle"
+    assert (await call("grep", pattern="needle", no_ignore=True)).splitlines() == [
+        ".git/x:1:needle",
+        "hit:1:needle",
+        "[not searched, over 1.0 MB: large]",
+    ]
+
+
+async def test_gitignore(root: Path, call: Call) -> None:
+    for path in ("a.py", "a.log", "keep.log", "build/x.py", "src/.env", "src/gen/x.py", "src/ok.py"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text("needle")
+    (root / ".gitignore").write_text("*.log\n!keep.log\n/build/\n")
+    (root / "src" / ".gitignore").write_text("gen\n")
+    assert (await call("grep", pattern="needle")).splitlines() == [
+        *(f"{path}:1:needle" for path in ("a.py", "keep.log", "src/.env", "src/ok.py")),
+        "[left out: a.log, build/, src/gen/]",
+    ]
+    assert (await call("grep", pattern="needle", path="src")).splitlines() == [
+        *(f"{path}:1:needle" for path in ("src/.env", "src/ok.py")),
+        "[left out: src/gen/]",
+    ]
+    for path in ("build", "a.log", "src/gen"):  # what is named is searched
+        assert ":1:needle" in await call("grep", pattern="needle", path=path)
+    assert len((await call("grep", pattern="needle", no_ignore=True)).splitlines()) == 7
+
+
+BYTES: dict[str, tuple[bytes, str, str]] = {
+    "not UTF-8": (b"caf\xe9 x\n", "caf. x", "f:1:caf\ufffd x"),
+    "not UTF-8, three bytes for one": (b"a\xf0\x90\x80z\n", "a.z", "f:1:a\ufffdz"),
+    "a border at what is not UTF-8": (b"x\xffneedle\xff\n", r"\bneedle\b", "f:1:x\ufffdneedle\ufffd"),
+    "a letter at the border": ("éneedle\n".encode(), r"\bneedle", r"no line matches \bneedle in ."),
+    "CRLF": (b"needle\r\nb\r\n", "needle$", "f:1:needle"),
+    "a lone CR": (b"needle\rx\n", r"needle\sx", "f:1:needle\rx"),
+    "a blank line of CRLF": (b"a\r\n\r\nb", "^$", "f:2:"),
+    "BOM": (b"\xef\xbb\xbfneedle", "^needle", "f:1:needle"),
+    "a NUL anywhere": (b"needle\n" * 5000 + b"\0", "needle", "no line matches needle in ."),
+    "UTF-16": ("needle".encode("utf-16"), "needle", "no line matches needle in ."),
+    "digits of other scripts": ("٣\n".encode(), r"\d", "f:1:٣"),
+    "braces are plain": (b"f{e}\n", "f{e}", "f:1:f{e}"),
+    "braces don't mean roughly": (b"fx\n", "f{e}", "no line matches f{e} in ."),
+    "no newline at the end": (b"a\nneedle", "needle$", "f:2:needle"),
+}
+
+
+@pytest.mark.parametrize(("content", "pattern", "output"), BYTES.values(), ids=BYTES)
+async def test_bytes(root: Path, call: Call, content: bytes, pattern: str, output: str) -> None:
+    (root / "f").write_bytes(content)
+    assert await call("grep", pattern=pattern) == output
 
 
 async def test_a_file_that_vanishes(root: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         (root / name).write_text("needle")
-    opened = Root.open_file
+    for owner, name in ((Root, "open_file"), (Found, "open")):
+        opened = getattr(owner, name)
 
-    def vanishing(self: Root, path: str) -> Any:
-        (root / "a").unlink(missing_ok=True)
-        return opened(self, path)
+        def vanishing(*args: Any, opened: Any = opened) -> Any:
+            (root / "a").unlink(missing_ok=True)
+            return opened(*args)
 
-    monkeypatch.setattr(Root, "open_file", vanishing)
+        monkeypatch.setattr(owner, name, vanishing)
     assert await call("grep", pattern="needle") == "b:1:needle\n[not searched, not readable: a]"
 
 
@@ -166,19 +237,21 @@ async def test_long_lines_are_cut_around_the_hit(root: Path, call: Call) -> None
 
 async def test_output_is_bounded_by_bytes(root: Path, call: Call) -> None:
     (root / "f").write_text(("x" * 490 + "\n") * 2000)
-    output = await call("grep", pattern="x", context=5, limit=90)
-    assert (
-        output.endswith("[stopped after 100.0 KB: narrow the pattern, path or glob]")
-        or len(output) < 64 * 1024
-    )
+    output = await call("grep", pattern="x", context=10, limit=100)
+    (root / "f").write_text(("\n" * 11 + "é" * 490 + "\n") * 2000)
+    assert 50 * 1024 < len(output) < 51 * 1024
+    assert output.endswith("[stopped after 50.0 KB: narrow the pattern, path or glob]")
+    output = await call("grep", pattern="é", context=10, limit=100)
+    assert 50 * 1024 < len(output.encode()) < 52 * 1024
+    assert output.endswith("[stopped after 50.0 KB: narrow the pattern, path or glob]")
 
 
 # --- time --------------------------------------------------------------------------------------
 
 
 async def test_a_pattern_that_explodes(root: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grep, "LINE_S", 0.2)
-    monkeypatch.setattr(grep, "_FILE_S", 0.1)
+    monkeypatch.setattr(search_pattern, "LINE_S", 0.2)
+    monkeypatch.setattr(search_pattern, "FILE_S", 0.1)
     (root / "f").write_text("fine\n" + "a" * 5000 + "b\n")
     ticks, output = 0, ""
 
@@ -222,7 +295,7 @@ async def test_cancelling(root: Path, ctx: ToolContext) -> None:
 
     fake.monotonic = cancel_at_third_look
     with pytest.raises(ToolError, match="cancelled"):
-        await grep_tool(Root(root)).execute({"pattern": "(?=n)needle"}, ctx)
+        await grep_tool(Root(root)).execute({"pattern": "(?i:needle)"}, ctx)
 
 
 # --- against a reference -----------------------------------------------------------------------

@@ -1,0 +1,54 @@
+"""``bash`` inside the sandbox: the same tool, with its state, its limits and its end."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unspool.kernel.function_tool import RawTool
+from unspool.tools.sandbox import Sandbox, SandboxUnavailableError
+from unspool.tools.shell import OutputFiles, bash_tool
+
+from .conftest import FakeContext, Processes, call_tool
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def sandboxed(root: Path, processes: Processes) -> Iterator[RawTool]:
+    outputs = OutputFiles()
+    try:
+        sandbox = Sandbox(root, readable=[outputs.path])
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    yield bash_tool(root, env=processes.env, wrap=sandbox.wrap, outputs=outputs)
+    outputs.close()
+
+
+async def test_state_goes_in_and_out(sandboxed: RawTool, root: Path) -> None:
+    ctx = FakeContext().ctx
+    (root / "sub").mkdir()
+    await call_tool(sandboxed, ctx, command="cd sub; export X='1\n2'; echo made > file")
+    result = await call_tool(sandboxed, ctx, command='pwd; echo "$X"; echo $PAGER; ls; hostname')
+    assert result.content == f"{root}/sub\n1\n2\ncat\nfile\nsandbox"
+    assert (root / "sub" / "file").read_text() == "made\n"
+    assert (await call_tool(sandboxed, ctx, command="exit 7")).details["exit_code"] == 7
+
+
+async def test_a_long_output_can_be_looked_at(sandboxed: RawTool) -> None:
+    ctx = FakeContext().ctx
+    file = (await call_tool(sandboxed, ctx, command="seq 30000")).details["output_file"]
+    assert (await call_tool(sandboxed, ctx, command=f"sed -n 20000p {file}")).content == "20000"
+    assert (await call_tool(sandboxed, ctx, command=f"rm {file}")).details["exit_code"] == 1
+
+
+async def test_nothing_is_left(sandboxed: RawTool, processes: Processes) -> None:
+    ctx = FakeContext().ctx
+    result = await call_tool(sandboxed, ctx, command="(setsid -f sleep 300); sleep 0.2; echo x")
+    assert str(result.content).startswith("x")
+    assert processes.alive() == []
+    result = await call_tool(
+        sandboxed, ctx, command="trap '' TERM; setsid -f sleep 300; sleep 300", timeout=0.5
+    )
+    assert result.details["timed_out"]
+    assert processes.alive() == []

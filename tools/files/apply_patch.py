@@ -1,0 +1,221 @@
+"""``apply_patch``: changes to several files, all of them or none.
+
+All files are locked, read and patched in memory before the first is written. If a write fails, what was done before
+is undone; where that fails too, the result says what stands.
+Read with: ``patching.py`` and the two forms, ``patch_v4a.py`` and ``patch_unified.py``; ``patch_steps.py``.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from unspool.kernel.errors import ToolError
+from unspool.kernel.function_tool import FunctionTool, tool
+from unspool.kernel.ports import JSON, Refused, ToolContext, ToolResult
+from unspool.tools.text import MAX_RESULT, count_text, shown, shown_list
+
+from .change import Change
+from .diffing import diff_texts
+from .patch_steps import Planned, carry_out
+from .patch_unified import parse_unified
+from .patch_v4a import is_v4a, parse_v4a
+from .patching import FilePatch, Patched, patch_text
+from .path_locks import Key, lock_key
+from .workspace import Workspace
+
+MAX_FILES = 200
+_MAX_DIFFS = 24_000  # characters of all diffs together
+
+
+def parse_patch(patch: str) -> list[FilePatch]:
+    """What a patch, V4A or unified, does with each file.
+
+    Raises:
+        ToolError: it is neither, is not complete, or names no file or too many.
+    """
+    found = parse_v4a(patch) if is_v4a(patch) else parse_unified(patch)
+    if len(found) > MAX_FILES:
+        raise ToolError(f"the patch changes {len(found)} files, at most {MAX_FILES} are possible")
+    return found
+
+
+def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
+    """The tool ``apply_patch`` in ``workspace``.
+
+    ``details`` has ``files`` (path and content hash of each, or ``deleted``), ``diff``, and ``fuzz``, which is 0 where
+    every hunk fitted exactly.
+    """
+
+    def validate(args: JSON, ctx: ToolContext) -> Refused | None:
+        try:
+            for each in parse_patch(args["patch"]):
+                must_exist = each.kind != "add"
+                if refused := workspace.check(each.path, ctx, must_exist=must_exist, whole=False):
+                    return refused
+            preview(args, ctx)
+        except ToolError as error:
+            return Refused(str(error))
+        return None
+
+    def preview(args: JSON, ctx: ToolContext) -> JSON:
+        with _planned(workspace, parse_patch(args["patch"]), ctx) as plans:
+            return {"text": _diffs(plans), "files": [_summary(plan) for plan in plans]}
+
+    @tool(
+        read_only=False,
+        destructive=True,
+        open_world=False,
+        concurrency_safe=False,
+        activity=_activity,
+        max_result_bytes=MAX_RESULT,
+        validate=validate,
+        preview=preview,
+    )
+    def apply_patch(patch: str, ctx: ToolContext) -> ToolResult:
+        """Change several places, in one or more files that you have read: all of them, or none if a part doesn't fit.
+
+        The patch is a unified diff, or has this form:
+        *** Begin Patch
+        *** Update File: src/a.py
+        *** Move to: src/b.py (only to rename it)
+        @@ def f(): (a line above the change, if the lines below are not unique)
+         unchanged line, with a blank before it
+        -removed line
+        +added line
+        *** Add File: src/new.py
+        +each line of it
+        *** Delete File: src/old.py
+        *** End Patch
+        Give 3 unchanged lines before and after each change.
+
+        Args:
+            patch: the whole patch
+        """
+        with _planned(workspace, parse_patch(patch), ctx) as plans:
+            diffs, summaries = _diffs(plans), [_summary(plan) for plan in plans]
+            old_paths = [plan.change.path for plan in plans]
+            if ctx.cancelled:
+                raise ToolError("cancelled: nothing was changed")
+            carry_out(plans)
+            files = [_details(plan, path) for plan, path in zip(plans, old_paths, strict=True)]
+            notes = [f"[{note}]" for plan in plans for note in plan.notes]
+            return ToolResult(
+                content="\n".join([f"patched {count_text(len(plans), 'file')}:", *summaries, *notes, diffs]),
+                details={
+                    "files": [entry for entries in files for entry in entries],
+                    "diff": diffs,
+                    "fuzz": sum(plan.fuzz for plan in plans),
+                },
+            )
+
+    return apply_patch
+
+
+def _activity(args: JSON) -> str:
+    return f"patching {shown_list([each.path for each in parse_patch(args['patch'])])}"
+
+
+@contextmanager
+def _planned(workspace: Workspace, patches: Sequence[FilePatch], ctx: ToolContext) -> Iterator[list[Planned]]:
+    """The files of a patch, held, with what is to become of them.
+
+    They are taken in the order of where they really are, so that two calls can't wait for each other.
+    """
+    taken: set[Key] = set()
+    places: list[tuple[str, FilePatch]] = []
+    for each in patches:
+        with workspace.place(each.path) as place:
+            key = lock_key(place)
+            places.append((place.path, each))
+        _take(taken, key, each.path)
+        if each.move_to:
+            with workspace.place(each.move_to) as place:
+                target = lock_key(place)
+            if target != key:  # as it is where a name changes only its case
+                _take(taken, target, each.move_to)
+    with ExitStack() as stay:
+        held = {
+            each.path: stay.enter_context(workspace.changing(each.path, ctx, create=each.kind == "add"))
+            for _, each in sorted(places, key=lambda pair: pair[0])
+        }
+        yield [_plan(workspace, each, held[each.path]) for each in patches]
+
+
+def _take(taken: set[Key], key: Key, path: str) -> None:
+    if key in taken:
+        raise ToolError(
+            f"{shown(path)} is in the patch twice, or under names that differ only in case: put all changes of a "
+            "file together"
+        )
+    taken.add(key)
+
+
+def _plan(workspace: Workspace, patch: FilePatch, change: Change) -> Planned:
+    name = shown(change.path)
+    notes = [f"{name}: {patch.note}"] if patch.note else []
+    if patch.kind == "add":
+        if change.exists:
+            raise ToolError(f"{name} exists already: update it, or delete it first; nothing was changed")
+        return Planned(patch, change, patch.text, notes=notes)
+    target = _free(workspace, patch.move_to) if patch.move_to else ""
+    done = _patched(patch, change)
+    notes += [f"{name}: {note}" for note in done.notes]
+    if patch.kind == "delete" and patch.hunks and done.text:
+        raise ToolError(f"{name} has more lines than the patch removes; nothing was changed")
+    if patch.kind == "update" and not target and done.text == change.text:
+        raise ToolError(f"{name}: the patch changes nothing in it; nothing was changed")
+    return Planned(patch, change, done.text, target, notes, done.fuzz)
+
+
+def _free(workspace: Workspace, path: str) -> str:
+    """The path, as it is shown, that a file can be moved to."""
+    with workspace.place(path) as place:
+        target = workspace.relative(place.path)
+        if place.info is not None:
+            raise ToolError(
+                f"{shown(target)} exists already: nothing can be moved there; nothing was changed"
+            )
+    return target
+
+
+def _patched(patch: FilePatch, change: Change) -> Patched:
+    try:
+        return patch_text(change.text, patch.hunks)
+    except ToolError as error:
+        raise ToolError(f"{shown(change.path)}: {error}\nnothing was changed") from error
+
+
+def _summary(plan: Planned) -> str:
+    """A file as in ``git status``: A, M, D or R."""
+    name = shown(plan.change.path)
+    match plan.patch.kind:
+        case "add":
+            return f"A {name}"
+        case "delete":
+            return f"D {name}"
+        case "update":
+            return f"R {name} -> {shown(plan.target)}" if plan.target else f"M {name}"
+
+
+def _diffs(plans: Sequence[Planned]) -> str:
+    """The changes of all files but the deleted ones; what is too much is only named."""
+    texts: list[str] = []
+    left_out: list[str] = []
+    size = 0
+    for plan in plans:
+        if plan.patch.kind == "delete":
+            continue
+        diff = diff_texts(plan.change.text, plan.after, plan.change.path).text
+        size += len(diff)
+        if size > _MAX_DIFFS:
+            left_out.append(plan.change.path)
+        elif diff:
+            texts.append(diff)
+    if left_out:
+        texts.append(f"… (left out: the diffs of {shown_list(left_out)})")
+    return "\n".join(texts)
+
+
+def _details(plan: Planned, old_path: str) -> list[dict[str, Any]]:
+    gone = [{"path": old_path, "deleted": True}] if plan.target else []
+    return [*gone, plan.change.details]

@@ -1,0 +1,109 @@
+"""``multi_edit``: several texts of one file replaced, one after another, all of them or none."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unspool.kernel.errors import ToolError
+from unspool.kernel.function_tool import FunctionTool, tool
+from unspool.kernel.ports import JSON, Refused, ToolContext, ToolResult
+from unspool.tools.text import MAX_RESULT, count_text, shown
+
+from .diffing import diff_texts
+from .editing import Edited, edit_text
+from .workspace import Workspace
+
+MAX_EDITS = 200
+
+
+@dataclass(frozen=True)  # pydantic decodes it
+class TextEdit:
+    """One replacement: as in edit_file."""
+
+    old_string: str
+    new_string: str
+    replace_all: bool = False
+
+
+def multi_edit_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
+    """The tool ``multi_edit`` in ``workspace``.
+
+    ``details`` has ``file`` (path and content hash), ``diff``, ``first_changed_line``, and ``matchers`` and
+    ``replacements`` with one entry for each edit.
+    """
+
+    def validate(args: JSON, ctx: ToolContext) -> Refused | None:
+        if refused := workspace.check(args["path"], ctx, must_exist=True, whole=False):
+            return refused
+        try:
+            preview(args, ctx)
+        except ToolError as error:
+            return Refused(str(error))
+        return None
+
+    def preview(args: JSON, ctx: ToolContext) -> JSON:
+        with workspace.changing(args["path"], ctx) as change:
+            path, text = change.path, change.text
+        done = edit_all(text, [TextEdit(**edit) for edit in args["edits"]])
+        diff = diff_texts(text, done[-1].text, path)
+        return {"text": diff.text, "path": path, "matchers": [edited.matcher for edited in done]}
+
+    @tool(
+        read_only=False,
+        destructive=True,
+        open_world=False,
+        concurrency_safe=False,
+        activity=lambda args: f"editing {shown(args['path'])}",
+        max_result_bytes=MAX_RESULT,
+        validate=validate,
+        preview=preview,
+    )
+    def multi_edit(path: str, edits: list[TextEdit], ctx: ToolContext) -> ToolResult:
+        """Replace several texts in one file that you have read: all of them, or none if one can't be replaced.
+
+        Args:
+            path: the file, relative to the root directory
+            edits: the replacements, each made in the text that the one before has left; old_string is the
+                text exactly as it is then, with enough of the lines around it to be unique
+        """
+        with workspace.changing(path, ctx) as change:
+            before = change.text
+            done = edit_all(before, edits)
+            if ctx.cancelled:
+                raise ToolError("cancelled: nothing was changed")
+            change.write(done[-1].text)
+            diff = diff_texts(before, done[-1].text, change.path)
+            notes = [f"[edit {n}: {each.note}]" for n, each in enumerate(done, 1) if each.note]
+            said = f"edited {shown(change.path)}: made {count_text(len(done), 'edit')}"
+            return ToolResult(
+                content="\n".join([said, *notes, diff.text]),
+                details={
+                    "file": change.details,
+                    "diff": diff.text,
+                    "first_changed_line": diff.first_changed_line,
+                    "matchers": [edited.matcher for edited in done],
+                    "replacements": [len(edited.lines) for edited in done],
+                },
+            )
+
+    return multi_edit
+
+
+def edit_all(text: str, edits: Sequence[TextEdit]) -> list[Edited]:
+    """The text after each of the edits.
+
+    Raises:
+        ToolError: one of them can't be made (it is named by number), or all together change nothing.
+    """
+    if not 0 < len(edits) <= MAX_EDITS:
+        raise ToolError(f"edits has {len(edits)} entries: give 1 to {MAX_EDITS}")
+    done: list[Edited] = []
+    for number, edit in enumerate(edits, 1):
+        before = done[-1].text if done else text
+        try:
+            done.append(edit_text(before, edit.old_string, edit.new_string, replace_all=edit.replace_all))
+        except ToolError as error:
+            after = f" (in the text after edit {number - 1})" if done else ""
+            raise ToolError(f"edit {number} of {len(edits)}{after}: {error}; nothing was changed") from error
+    if done[-1].text == text:
+        raise ToolError("the edits together change nothing")
+    return done
