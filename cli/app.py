@@ -12,10 +12,23 @@ import typer
 
 from unspool import __version__
 from unspool.kernel.errors import AgentError, LogError
+from unspool.kernel.hooks import Verdict
 from unspool.kernel.json_edge import clean_text
+from unspool.kernel.state import AgentState
 from unspool.tools import Root, file_tools
 
-from .beginning import Begun, ModelChoice, at_server, begun, continued, limits_of, make_model, missing_tools
+from .approving import person
+from .beginning import (
+    Begun,
+    ModelChoice,
+    at_server,
+    begun,
+    continued,
+    limits_of,
+    make_model,
+    missing_tools,
+    with_tools,
+)
 from .context_replay import Wanted, check_wanted
 from .context_replay import context_replay as replay_context
 from .context_table import Prices
@@ -27,11 +40,12 @@ from .output import complain, console, raw_stdout
 from .places import Place, StoredSession, find, find_stored, has_session, open_store
 from .replay import replay as replay_session
 from .reporting import status_of, tell_warnings
-from .resume import Wish, by_person
+from .resume import Wish
 from .resume import resume as resume_session
 from .run import DEFAULT_SYSTEM, Job, perform
 from .show import show as show_session
 from .tail import tail as tail_session
+from .toolset import Toolset, ToolWish, check_wish, make_tools
 from .verify import verify as verify_session
 from .verify import verify_all
 from .view import JsonView, TextView, View
@@ -50,7 +64,34 @@ context_app = typer.Typer(
 )
 app.add_typer(context_app, name="context")
 
-RootOption = Annotated[str, typer.Option("--root", metavar="DIR", help="The folder the tools look at.")]
+RootOption = Annotated[str, typer.Option("--root", metavar="DIR", help="The folder the tools work in.")]
+ToolsOption = Annotated[
+    str,
+    typer.Option(
+        "--tools",
+        metavar="SET",
+        help="files: to look at files; coding: to change them and run commands, too; files if nothing is recorded.",
+    ),
+]
+PermissionsOption = Annotated[
+    str,
+    typer.Option(
+        "--permissions",
+        metavar="MODE",
+        help="What runs without a question: plan, default, accept-edits or bypass; default if nothing is recorded.",
+    ),
+]
+SandboxOption = Annotated[
+    bool, typer.Option("--sandbox", help="Run commands without network, and able to change the folder only.")
+]
+RuleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="RULE",
+        help="allow, ask or deny and what, as 'allow Bash(git *)' or 'deny Edit(docs/**)'; more than once for more.",
+    ),
+]
 LogOption = Annotated[
     str, typer.Option("--log", metavar="FILE", help="A new JSONL file for the run, in place of the store.")
 ]
@@ -155,7 +196,7 @@ def demo(
         job = Job(
             prompt=PROMPT,
             model=model,
-            tools=file_tools(confined),
+            tools=Toolset(file_tools(confined)),
             log=session.log,
             view=TextView(console(), live=True),
             notice=NOTICE,
@@ -176,6 +217,10 @@ def run(
         str, typer.Option("--session", metavar="NAME", help="Go on with this session, or begin it.")
     ] = "",
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="A title for the session.")] = "",
+    tools: ToolsOption = "",
+    permissions: PermissionsOption = "",
+    rule: RuleOption = None,
+    sandbox: SandboxOption = False,
     store: StoreOption = "",
     log: LogOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one event a line and nothing else.")] = False,
@@ -194,19 +239,21 @@ def run(
             opened = stack.enter_context(continued(there, title)) if there else None
             choice = _choice(ctx, model, base_url, window)
             chat_model = make_model(choice, opened)
-            tools = file_tools(Root(root))
+            wish = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox)
+            check_wish(wish)
+            toolset = make_tools(wish, opened.state if opened else AgentState())
             opened = opened or stack.enter_context(begun(file=log, store=store, session=session, title=title))
-            opened = at_server(opened, choice)
+            opened = with_tools(at_server(opened, choice), wish, toolset)
         settings = opened.settings
         kept = settings.system if opened.state.runs else DEFAULT_SYSTEM
         job = Job(
             prompt=text,
             model=chat_model,
-            tools=tools,
+            tools=toolset,
             log=opened.log,
             view=_view(json),
             about=opened.about,
-            notice=_notice(opened, missing_tools(settings, tools)),
+            notice=_notice(opened, missing_tools(settings, toolset.tools)),
             ending=opened.ending,
             system=kept if system is None else clean_text(system),
             options=settings.options,
@@ -230,6 +277,16 @@ def resume(
     base_url: UrlOption = "",
     window: WindowOption = 0,
     root: RootOption = ".",
+    tools: ToolsOption = "",
+    permissions: PermissionsOption = "",
+    rule: RuleOption = None,
+    sandbox: SandboxOption = False,
+    answer: Annotated[
+        str,
+        typer.Option(
+            "--answer", metavar="TEXT", help="What the model asked for with ask_user; allows the call."
+        ),
+    ] = "",
     store: StoreOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one event a line and nothing else.")] = False,
     max_turns: TurnsOption = None,
@@ -237,13 +294,18 @@ def resume(
     """Go on with a session that was interrupted or waits for approval."""
     if allow and deny:
         _refuse("resume: give --allow or --deny, not both")
-    if calls and not (allow or deny):
-        _refuse("resume: what of these calls? give --allow or --deny")
+    if answer and deny:
+        _refuse("resume: give --answer or --deny, not both")
+    if calls and not (allow or deny or answer):
+        _refuse("resume: what of these calls? give --allow, --deny or --answer")
     with _refusing():
+        wished = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox)
+        check_wish(wished)
+        allowed = Verdict.allow(by=person(), reason=clean_text(answer))
         wish = Wish(
             model=_choice(ctx, model, base_url, window),
-            tools=file_tools(Root(root)),
-            verdict=by_person(allow=allow) if allow or deny else None,
+            tools=wished,
+            verdict=allowed if allow or answer else Verdict.deny(by=person()) if deny else None,
             calls=calls or (),
             max_turns=max_turns,
             as_json=json,

@@ -6,9 +6,9 @@ Read with: ``app.py``, ``resume.py``, ``run.py``, ``unspool.trajectory.settings`
 import functools
 import importlib.util
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from unspool.trajectory.sessions import append_about
 from .places import LogFile, Place, open_store
 from .reporting import heeded
 from .run import open_log
+from .toolset import Toolset, ToolWish, notes_of
 
 _URL: Final = "unspool.base_url"  # in a session's metadata: the server that was named
 
@@ -74,14 +75,23 @@ def _begun(log: SessionHandle, title: str, ending: str) -> Begun:
 
 def at_server(begun: Begun, choice: ModelChoice) -> Begun:
     """The session with the server noted at which it is asked from now on, where that has changed."""
-    noted = dict(begun.state.metadata)
-    if choice.base_url:
-        noted[_URL] = _without_secrets(choice.base_url)
-    else:
-        noted.pop(_URL, None)
-    if noted == begun.state.metadata:
+    return noted(begun, {_URL: _without_secrets(choice.base_url) if choice.base_url else None})
+
+
+def with_tools(begun: Begun, wish: ToolWish, toolset: Toolset) -> Begun:
+    """The session with its tools noted; the tools take up what it left."""
+    if begun.state.runs:
+        toolset.restore((record.fact for record in begun.log.records()), begun.log.session)
+    return noted(begun, notes_of(wish, begun.state))
+
+
+def noted(begun: Begun, values: Mapping[str, Any]) -> Begun:
+    """The session with ``values`` in its metadata, where they have changed; None takes one out."""
+    metadata = {**begun.state.metadata, **values}
+    metadata = {key: value for key, value in metadata.items() if value is not None}
+    if metadata == begun.state.metadata:
         return begun
-    about = append_about(begun.log, None, noted, time.time())
+    about = append_about(begun.log, None, metadata, time.time())
     return begun._replace(state=begun.log.state(), about=(*begun.about, about) if about else begun.about)
 
 

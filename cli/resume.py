@@ -7,7 +7,6 @@ Read with: ``waiting.py``, ``beginning.py``, ``run.py``, ``unspool.kernel.approv
 """
 
 import dataclasses
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,15 +17,25 @@ from unspool.kernel.codec import Codec
 from unspool.kernel.errors import ContinueError
 from unspool.kernel.hooks import Verdict
 from unspool.kernel.loop import check_continue
-from unspool.kernel.ports import Tool
 from unspool.kernel.recorder import Recorder
 from unspool.kernel.state import AgentState
 
-from .asking import ask, can_ask
-from .beginning import Begun, ModelChoice, at_server, continued, limits_of, make_model, missing_tools
+from .approving import ask_person
+from .asking import can_ask
+from .beginning import (
+    Begun,
+    ModelChoice,
+    at_server,
+    continued,
+    limits_of,
+    make_model,
+    missing_tools,
+    with_tools,
+)
 from .output import complain, console, raw_stdout, write_json
 from .places import Place
 from .run import Job, perform
+from .toolset import ToolWish, make_tools
 from .view import JsonView, TextView, View, printable
 from .waiting import approval_lines, approval_object, waiting_lines
 
@@ -36,7 +45,7 @@ class Wish:
     """What was said on the command line. ``verdict`` is for ``calls``, for all that wait if there are none."""
 
     model: ModelChoice
-    tools: list[Tool]
+    tools: ToolWish
     verdict: Verdict | None = None
     calls: Sequence[str] = ()
     max_turns: int | None = None
@@ -60,12 +69,6 @@ def resume(place: Place, wish: Wish) -> int:
         if wish.verdict is None and not can_ask():
             return _refuse(begun.state, as_json=wish.as_json)
         return _decide(begun, wish, view)
-
-
-def by_person(*, allow: bool) -> Verdict:
-    """The verdict of whoever gives the command."""
-    person = os.environ.get("USER", "")
-    return Verdict.allow(by=person) if allow else Verdict.deny(by=person)
 
 
 def _decide(begun: Begun, wish: Wish, view: View) -> int:
@@ -94,19 +97,20 @@ def _decide(begun: Begun, wish: Wish, view: View) -> int:
 
 
 def _go_on(begun: Begun, wish: Wish, job: Job) -> int:
-    noted = at_server(begun, wish.model)
+    noted = with_tools(at_server(begun, wish.model), wish.tools, job.tools)
     return perform(dataclasses.replace(job, state=noted.state, about=noted.about))
 
 
 def _job(begun: Begun, wish: Wish, view: View) -> Job:
     settings = begun.settings
+    model, tools = make_model(wish.model, begun), make_tools(wish.tools, begun.state)
     return Job(
         prompt=None,
-        model=make_model(wish.model, begun),
-        tools=wish.tools,
+        model=model,
+        tools=tools,
         log=begun.log,
         view=view,
-        notice=missing_tools(settings, wish.tools),
+        notice=missing_tools(settings, tools.tools),
         ending=begun.ending,
         system=settings.system,
         options=settings.options,
@@ -121,10 +125,10 @@ def _ask(state: AgentState, *, as_json: bool) -> dict[str, Verdict]:
     for call in state.waiting_calls:
         if as_json:  # stdout is for events
             print(printable("\n".join(approval_lines(call))), file=sys.stderr)
-        answer = ask(f"allow {call.call.id} {call.call.name}?")
-        if answer is None:
+        verdict = ask_person(call)
+        if verdict is None:
             break
-        decisions[call.call.id] = by_person(allow=answer)
+        decisions[call.call.id] = verdict
     return decisions
 
 

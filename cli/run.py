@@ -13,21 +13,23 @@ from typing import TypeVar
 import anyio
 
 from unspool.context import default
-from unspool.kernel.abort import Abort
+from unspool.kernel.abort import Abort, Inbox
 from unspool.kernel.config import AgentContext, LoopConfig
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
-from unspool.kernel.hooks import Decisions
+from unspool.kernel.hooks import Decisions, Hooks
 from unspool.kernel.limits import Limits
 from unspool.kernel.loop import agent_loop, agent_loop_continue
-from unspool.kernel.ports import CallOptions, ChatModel, SystemBlock, Tool
+from unspool.kernel.ports import CallOptions, ChatModel, SystemBlock
 from unspool.kernel.state import AgentState
 from unspool.kernel.stream import EventStream
 from unspool.trajectory import JsonlLog, SessionHandle
 
+from .approving import Approver
 from .output import complain, stop_output
 from .signals import INTERRUPTED, PIPE_CLOSED, on_interrupt
-from .view import View
+from .toolset import Toolset
+from .view import JsonView, View
 
 DEFAULT_SYSTEM = (
     "You work in one directory, whose files you can look at with your tools; paths are relative to it. "
@@ -50,7 +52,7 @@ class Job:
 
     prompt: str | None
     model: ChatModel
-    tools: list[Tool]
+    tools: Toolset
     log: SessionHandle
     view: View
     about: tuple[Fact, ...] = ()
@@ -98,6 +100,7 @@ class _Runner:
                 self._tell(job.notice)
                 async with self._stream() as events:
                     await self._watch(events)
+                await self._end_tools()
                 before = job.state.seq if job.state is not None else 0
                 if events.state.seq // _MANY > before // _MANY:
                     job.log.snapshot(events.state)
@@ -106,21 +109,27 @@ class _Runner:
             complain(str(error))
             return 1
         finally:
+            with anyio.CancelScope(shield=True):
+                await job.tools.aclose()
             job.log.close()
             self._tell(job.ending)
         return self._conclude(events.state)
 
     def _stream(self) -> EventStream:
-        job = self._job
+        job, inbox = self._job, Inbox()
+        job.tools.notify(inbox.follow_up)
+        approve = Approver(job.view, on_stderr=isinstance(job.view, JsonView))
         config = LoopConfig(
             model=job.model,
+            hooks=Hooks(gate=job.tools.gate, approve=approve),
+            inbox=inbox,
             limits=job.limits,
             options=job.options,
             context=default(),
             log=job.log,
             abort=self._abort,
         )
-        context = AgentContext(tools=job.tools, system=job.system, state=job.state)
+        context = AgentContext(tools=job.tools.tools, system=job.system, state=job.state)
         if job.prompt is None:
             return agent_loop_continue(context, config, job.decisions)
         return agent_loop(job.prompt, context, config)
@@ -128,6 +137,10 @@ class _Runner:
     async def _watch(self, events: EventStream) -> None:
         async for event in events:
             self._output(self._job.view.show, event)
+
+    async def _end_tools(self) -> None:
+        if running := await self._job.tools.aclose():
+            self._tell(f"ended with the run, in the background: {', '.join(running)}")
 
     def _tell(self, text: str) -> None:
         if text:

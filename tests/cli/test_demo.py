@@ -152,6 +152,7 @@ from unspool import Limits, tool
 from unspool.cli.run import Job, open_log, perform
 from unspool.cli.output import console
 from unspool.cli.signals import leave, quit_on_signals
+from unspool.cli.toolset import Toolset
 from unspool.cli.view import TextView
 from unspool.llm.scripted import ScriptedModel, call
 
@@ -165,7 +166,7 @@ def stubborn() -> str:
 quit_on_signals()
 model = ScriptedModel([[call("c1", "stubborn")], "never"])
 view, limits = TextView(console(), live=True), Limits(grace_s=float(sys.argv[1]))
-leave(perform(Job(prompt="go", model=model, tools=[stubborn], log=open_log("log.jsonl"), view=view, limits=limits)))
+leave(perform(Job(prompt="go", model=model, tools=Toolset([stubborn]), log=open_log("log.jsonl"), view=view, limits=limits)))
 """
 
 

@@ -345,7 +345,7 @@ def test_both_calls_by_their_ids(paused: str, server: ChatServer) -> None:
     ("args", "reason"),
     [
         (["s", "--allow", "--deny"], "resume: give --allow or --deny, not both"),
-        (["s", "c1"], "resume: what of these calls? give --allow or --deny"),
+        (["s", "c1"], "resume: what of these calls? give --allow, --deny or --answer"),
         (["s", "c9", "--allow"], "resume: no such call waits for a decision: ['c9']; these do: ['c1', 'c2']"),
         (["s", "--allow", "-m", "nobody/x"], "no such provider"),
         (["s", "--allow", "--root", "none"], "root: does not exist"),

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from unspool import AgentStart, ToolExecEnd, TurnStart, fold, tool
 from unspool.cli.app import app
 from unspool.cli.run import Job, open_log, perform
+from unspool.cli.toolset import Toolset
 from unspool.cli.view import JsonView
 from unspool.kernel.codec import Codec
 from unspool.kernel.events import SessionChanged, UnknownFact
@@ -180,7 +181,7 @@ def test_log_that_fails_in_mid_run_is_one_line_and_status_1(
 
     model = ScriptedModel([[call("c1", "fill")], "never"])
     with open(os.devnull, "wb") as nowhere:
-        job = Job(prompt="go", model=model, tools=[fill], log=log, view=JsonView(nowhere))
+        job = Job(prompt="go", model=model, tools=Toolset([fill]), log=log, view=JsonView(nowhere))
         assert perform(job) == 1
     assert capfd.readouterr().err == (
         f"unspool: log: cannot be written (path={str(tmp_path / 'log')!r}, reason='No space left on device')\n"

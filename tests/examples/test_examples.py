@@ -69,6 +69,18 @@ SHOWN = {
         "  hook: 0 tokens",
         "  stop: I stop here, after 300 tokens: nothing in the first rooms.",
     ],
+    "coding_agent": [
+        "tests pass before: False",
+        "c3: bash python3 -m unittest -q: rule Bash(python3 -m unittest *): ok, exit code 1",
+        "c4: bash git add . ; rm test_stats.py: rule Bash(rm *): denied",
+        "c5: edit_file stats.py: mode accept-edits: ok",
+        "c6: bash python3 -m unittest -q: rule Bash(python3 -m unittest *): ok, exit code 0",
+        "tests pass after: True · trajectory sound: True",
+        "killed in the middle of the tests: True",
+        "c3: bash python3 -m unittest -q: rule Bash(python3 -m unittest *): unknown",
+        "c5: edit_file stats.py: mode accept-edits: ok",
+        "the same end: True · tests pass: True",
+    ],
     "harness_demo": [
         "> Write a program that greets me, and run it.",
         '+print("Hello!")',

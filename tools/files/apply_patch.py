@@ -16,7 +16,7 @@ from unspool.tools.text import MAX_RESULT, count_text, shown, shown_list
 
 from .change import Change
 from .diffing import diff_texts
-from .patch_steps import Planned, carry_out
+from .patch_steps import LinkRemoval, Planned, carry_out
 from .patch_unified import parse_unified
 from .patch_v4a import is_v4a, parse_v4a
 from .patching import FilePatch, Patched, patch_text
@@ -25,6 +25,7 @@ from .workspace import Workspace
 
 MAX_FILES = 200
 _MAX_DIFFS = 24_000  # characters of all diffs together
+_MARK = "\ufeff"
 
 
 def parse_patch(patch: str) -> list[FilePatch]:
@@ -48,7 +49,11 @@ def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
 
     def validate(args: JSON, ctx: ToolContext) -> Refused | None:
         try:
-            for each in parse_patch(args["patch"]):
+            patches = parse_patch(args["patch"])
+            links = _links(workspace.at(ctx), patches)
+            for each in patches:
+                if each.path in links:
+                    continue
                 must_exist = each.kind != "add"
                 if refused := workspace.check(each.path, ctx, must_exist=must_exist, whole=False):
                     return refused
@@ -58,8 +63,8 @@ def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         return None
 
     def preview(args: JSON, ctx: ToolContext) -> JSON:
-        with _planned(workspace, parse_patch(args["patch"]), ctx) as plans:
-            return {"text": _diffs(plans), "files": [_summary(plan) for plan in plans]}
+        with _planned(workspace, parse_patch(args["patch"]), ctx) as (plans, links):
+            return {"text": "\n".join(_diffs(plans)), "files": _summaries(plans, links)}
 
     @tool(
         read_only=False,
@@ -77,8 +82,8 @@ def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         The patch is a unified diff, or has this form:
         *** Begin Patch
         *** Update File: src/a.py
-        *** Move to: src/b.py (only to rename it)
-        @@ def f(): (a line above the change, if the lines below are not unique)
+        *** Move to: src/b.py
+        @@ def f():
          unchanged line, with a blank before it
         -removed line
         +added line
@@ -86,24 +91,28 @@ def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         +each line of it
         *** Delete File: src/old.py
         *** End Patch
-        Give 3 unchanged lines before and after each change.
+        Give 3 unchanged lines before and after each change; where these are not unique, after @@ a line further above.
+        Move to only renames.
 
         Args:
             patch: the whole patch
         """
-        with _planned(workspace, parse_patch(patch), ctx) as plans:
-            diffs, summaries = _diffs(plans), [_summary(plan) for plan in plans]
-            old_paths = [plan.change.path for plan in plans]
+        with _planned(workspace, parse_patch(patch), ctx) as (plans, links):
+            texts, summaries = _diffs(plans), _summaries(plans, links)
+            old_paths = [plan.change.details["path"] for plan in plans]
             if ctx.cancelled:
                 raise ToolError("cancelled: nothing was changed")
-            carry_out(plans)
+            carry_out(plans, links)
             files = [_details(plan, path) for plan, path in zip(plans, old_paths, strict=True)]
+            files.append([{"path": link.path, "deleted": True} for link in links])
             notes = [f"[{note}]" for plan in plans for note in plan.notes]
             return ToolResult(
-                content="\n".join([f"patched {count_text(len(plans), 'file')}:", *summaries, *notes, diffs]),
+                content="\n".join(
+                    [f"patched {count_text(len(summaries), 'file')}:", *summaries, *notes, *texts]
+                ),
                 details={
                     "files": [entry for entries in files for entry in entries],
-                    "diff": diffs,
+                    "diff": "\n".join(texts),
                     "fuzz": sum(plan.fuzz for plan in plans),
                 },
             )
@@ -115,18 +124,30 @@ def _activity(args: JSON) -> str:
     return f"patching {shown_list([each.path for each in parse_patch(args['patch'])])}"
 
 
+def _links(workspace: Workspace, patches: Sequence[FilePatch]) -> dict[str, LinkRemoval]:
+    """The links that are to be deleted, by the paths that the patch gives."""
+    deleted = [each.path for each in patches if each.kind == "delete" and not each.hunks]
+    found = {path: LinkRemoval.of(workspace, path) for path in deleted}
+    return {path: link for path, link in found.items() if link}
+
+
 @contextmanager
-def _planned(workspace: Workspace, patches: Sequence[FilePatch], ctx: ToolContext) -> Iterator[list[Planned]]:
-    """The files of a patch, held, with what is to become of them.
+def _planned(
+    workspace: Workspace, patches: Sequence[FilePatch], ctx: ToolContext
+) -> Iterator[tuple[list[Planned], list[LinkRemoval]]]:
+    """The files of a patch, held, with what is to become of them; and the links that are removed.
 
     They are taken in the order of where they really are, so that two calls can't wait for each other.
     """
+    workspace = workspace.at(ctx)
     taken: set[Key] = set()
     places: list[tuple[str, FilePatch]] = []
+    links = _links(workspace, patches)
     for each in patches:
-        with workspace.place(each.path) as place:
+        with workspace.place(each.path, follow=each.path not in links) as place:
             key = lock_key(place)
-            places.append((place.path, each))
+            if each.path not in links:
+                places.append((place.path, each))
         _take(taken, key, each.path)
         if each.move_to:
             with workspace.place(each.move_to) as place:
@@ -138,7 +159,8 @@ def _planned(workspace: Workspace, patches: Sequence[FilePatch], ctx: ToolContex
             each.path: stay.enter_context(workspace.changing(each.path, ctx, create=each.kind == "add"))
             for _, each in sorted(places, key=lambda pair: pair[0])
         }
-        yield [_plan(workspace, each, held[each.path]) for each in patches]
+        plans = [_plan(workspace, each, held[each.path]) for each in patches if each.path not in links]
+        yield plans, list(links.values())
 
 
 def _take(taken: set[Key], key: Key, path: str) -> None:
@@ -157,7 +179,7 @@ def _plan(workspace: Workspace, patch: FilePatch, change: Change) -> Planned:
         if change.exists:
             raise ToolError(f"{name} exists already: update it, or delete it first; nothing was changed")
         return Planned(patch, change, patch.text, notes=notes)
-    target = _free(workspace, patch.move_to) if patch.move_to else ""
+    target = _target(workspace, patch.move_to, change) if patch.move_to else ""
     done = _patched(patch, change)
     notes += [f"{name}: {note}" for note in done.notes]
     if patch.kind == "delete" and patch.hunks and done.text:
@@ -167,10 +189,12 @@ def _plan(workspace: Workspace, patch: FilePatch, change: Change) -> Planned:
     return Planned(patch, change, done.text, target, notes, done.fuzz)
 
 
-def _free(workspace: Workspace, path: str) -> str:
-    """The path, as it is shown, that a file can be moved to."""
+def _target(workspace: Workspace, path: str, change: Change) -> str:
+    """The path, as it is shown, that a file can be moved to; empty where it is there."""
     with workspace.place(path) as place:
         target = workspace.relative(place.path)
+        if target == change.path:
+            return ""
         if place.info is not None:
             raise ToolError(
                 f"{shown(target)} exists already: nothing can be moved there; nothing was changed"
@@ -179,10 +203,18 @@ def _free(workspace: Workspace, path: str) -> str:
 
 
 def _patched(patch: FilePatch, change: Change) -> Patched:
+    """The file's text with the hunks applied; with its byte order mark meanwhile, where the hunks have it."""
+    lines = (line.text for hunk in patch.hunks for line in hunk.old)
+    mark = _MARK if change.file.bom and any(text.startswith(_MARK) for text in lines) else ""
     try:
-        return patch_text(change.text, patch.hunks)
+        done = patch_text(mark + change.text, patch.hunks)
     except ToolError as error:
         raise ToolError(f"{shown(change.path)}: {error}\nnothing was changed") from error
+    return done._replace(text=done.text.removeprefix(mark))
+
+
+def _summaries(plans: Sequence[Planned], links: Sequence[LinkRemoval]) -> list[str]:
+    return [*map(_summary, plans), *(f"D {shown(link.path)}" for link in links)]
 
 
 def _summary(plan: Planned) -> str:
@@ -197,7 +229,7 @@ def _summary(plan: Planned) -> str:
             return f"R {name} -> {shown(plan.target)}" if plan.target else f"M {name}"
 
 
-def _diffs(plans: Sequence[Planned]) -> str:
+def _diffs(plans: Sequence[Planned]) -> list[str]:
     """The changes of all files but the deleted ones; what is too much is only named."""
     texts: list[str] = []
     left_out: list[str] = []
@@ -213,7 +245,7 @@ def _diffs(plans: Sequence[Planned]) -> str:
             texts.append(diff)
     if left_out:
         texts.append(f"… (left out: the diffs of {shown_list(left_out)})")
-    return "\n".join(texts)
+    return texts
 
 
 def _details(plan: Planned, old_path: str) -> list[dict[str, Any]]:

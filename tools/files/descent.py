@@ -55,15 +55,17 @@ class Place(NamedTuple):
 class Descent:
     """One walk along ``path``, which may be absolute in any of the roots or relative to the first.
 
+    Errors call it ``given``, where that is another.
+
     Raises:
         ToolError: ``path`` is not a path, lies or leads outside, or is of a kind that is not opened.
         MissingFileError: there is nothing.
         OSError: the system refuses.
     """
 
-    def __init__(self, tops: Sequence[Top], path: str) -> None:
+    def __init__(self, tops: Sequence[Top], path: str, given: str = "") -> None:
         self._tops = tops
-        self._path = path
+        self._path = given or path
         self._top, parts = locate(tops, path)
         self._pending = deque(parts)
         self._names: list[str] = []  # walked so far, none of them a link
@@ -86,6 +88,11 @@ class Descent:
             return os.dup(self._fd)
         finally:
             os.close(self._fd)
+
+    @property
+    def directory(self) -> str:
+        """The directory that the way has led to, or that the file at its end is in; absolute and free of links."""
+        return "/".join([self._top.path.rstrip("/"), *self._names]) or "/"
 
     def place(self, *, make_parents: bool = False, follow: bool = True) -> Place:
         """Where the file is or would be; the caller closes its ``fd``. Directories that lack are made on request.

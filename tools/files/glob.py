@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import TypeVar
 
 from unspool.kernel.function_tool import FunctionTool, tool
@@ -31,7 +32,7 @@ def glob_tool(root: Roots) -> FunctionTool[..., str]:
         """
         compiled = Glob(pattern)
         kinds: tuple[Kind, ...] = ("dir",) if compiled.only_dirs else ("file", "link")
-        sweep = Sweep(root, path, compiled, kinds, no_ignore=no_ignore)
+        sweep = Sweep(root.at(ctx), path, compiled, kinds, no_ignore=no_ignore)
         dated = _Counted(_dated(sweep.entries(ctx)))
         hits = heapq.nsmallest(MAX_HITS, dated)
         notes = sweep.notes()
@@ -45,12 +46,14 @@ def glob_tool(root: Roots) -> FunctionTool[..., str]:
 
 
 def _dated(entries: Iterator[Found]) -> Iterator[tuple[float, str]]:
-    """How the entries are ordered: the newest first, then by path."""
+    """How the entries are ordered: the newest first, then by path; at the end what has no time that can be known."""
     for found in entries:
         try:
             yield -found.stat().st_mtime, found.path
-        except OSError:
+        except FileNotFoundError:
             continue  # gone since
+        except OSError:
+            yield inf, found.path
 
 
 class _Counted(Iterable[T]):

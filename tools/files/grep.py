@@ -8,6 +8,7 @@ either way, so the result is the same without it.
 import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
+from io import BytesIO
 from itertools import islice
 from typing import BinaryIO
 
@@ -16,6 +17,7 @@ from unspool.kernel.function_tool import FunctionTool, tool
 from unspool.kernel.ports import ToolContext
 from unspool.tools.text import MAX_OUTPUT, MAX_RESULT, count_text, looks_binary, shown, shown_list, size_text
 
+from .buffered import BufferedRoots
 from .hit_list import HitList
 from .patterns import Glob
 from .ripgrep import Listing, find_ripgrep
@@ -62,10 +64,13 @@ def grep_tool(root: Roots) -> FunctionTool[..., str]:
         """
         compiled = SearchPattern(pattern, literal=literal, ignore_case=ignore_case)
         limit = min(limit, MAX_MATCHES) if limit > 0 else MAX_MATCHES
-        search = _Search(root, ctx, compiled, limit, min(max(context, 0), MAX_CONTEXT))
-        if root.is_dir(path):
-            sweep = Sweep(root, path, Glob(glob) if glob else None, ("file",), no_ignore=no_ignore)
+        here = root.at(ctx)
+        search = _Search(here, ctx, compiled, limit, min(max(context, 0), MAX_CONTEXT))
+        if here.is_dir(path):
+            sweep = Sweep(here, path, Glob(glob) if glob else None, ("file",), no_ignore=no_ignore)
             search.search_below(path, sweep, no_ignore=no_ignore)
+            if glob and not search.met_files:
+                return search.text(f"no file matches {shown(glob)} in {shown(path)}")
         else:
             search.search_file(path)
         return search.text(f"no line matches {shown(pattern)} in {shown(path)}")
@@ -79,6 +84,8 @@ class _Search:
     def __init__(
         self, root: Roots, ctx: ToolContext, pattern: SearchPattern, limit: int, context: int
     ) -> None:
+        self.met_files = False
+        self._buffers: dict[str, bytes] = {}  # what is open in a host, by path below the directory
         self._root = root
         self._ctx = ctx
         self._pattern = pattern
@@ -100,6 +107,8 @@ class _Search:
 
     def search_below(self, path: str, sweep: Sweep, *, no_ignore: bool) -> None:
         """Search the files of a sweep, in its order; ripgrep, where it helps, says which of them to read."""
+        if isinstance(self._root, BufferedRoots):
+            self._buffers = self._root.buffers_below(path)
         program = find_ripgrep() if self._pattern.loosened is not None else None
         with closing(self._files(sweep)) as files, ExitStack() as stay:
             if program is None:
@@ -152,11 +161,15 @@ class _Search:
         """The files to search; those that are too large are noted."""
         with closing(sweep.entries(self._ctx)) as entries:
             for found in entries:
+                self.met_files = True
                 try:
                     too_large = found.stat().st_size > MAX_FILE
-                except OSError:
+                except FileNotFoundError:
                     continue  # gone since
-                if too_large:
+                except OSError:
+                    self._unreadable.append(found.path)
+                    continue
+                if too_large and found.below not in self._buffers:
                     self._large.append(found.path)
                 else:
                     yield found
@@ -201,12 +214,13 @@ class _Search:
                 return
             if is_running and listing.has_ended:
                 names, is_running = listing.names(), False
-            if names is None or not sweep.is_common or found.below in names:
+            if names is None or not sweep.is_common or found.below in names or found.below in self._buffers:
                 self._search_one(found)
 
     def _search_one(self, found: Found) -> None:
+        buffer = self._buffers.get(found.below)
         try:
-            with found.open() as file:
+            with found.open() if buffer is None else BytesIO(buffer) as file:
                 data = self._read(found.path, file)
         except (ToolError, OSError):
             self._unreadable.append(found.path)
@@ -216,7 +230,8 @@ class _Search:
 
     def _read(self, path: str, file: BinaryIO) -> bytes:
         """What is in a file; nothing for one that is too large, which is then noted."""
-        size = os.fstat(file.fileno()).st_size
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         data = b"" if size > MAX_FILE else file.read(max(size, _SAMPLE) + 1) or b""
         if max(size, len(data)) <= MAX_FILE:
             return data

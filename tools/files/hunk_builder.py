@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from unspool.kernel.errors import ToolError
+from unspool.tools.text import shown
 
 from .hunks import Hunk, HunkLine
 
@@ -11,9 +12,13 @@ _NUMBERS = re.compile(r"@@ +-(\d+)(?:,(\d+))? +\+(\d+)(?:,(\d+))? +@@")
 
 
 class HunkBuilder:
-    """Takes lines until the hunk is complete. ``counts`` are how many old and new lines its header announces."""
+    """Takes lines of the file ``path`` until the hunk is complete.
 
-    def __init__(self) -> None:
+    ``counts`` are how many old and new lines its header announces.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
         self.counts: tuple[int, int] | None = None
         self._first: tuple[int, int] | None = None  # in the old and in the new file
         self._headers: list[str] = []
@@ -66,7 +71,10 @@ class HunkBuilder:
         """
         lines = tuple(self._lines if at_end or is_counted else self._lines[: self._solid])
         if all(line.mark == " " for line in lines):
-            raise ToolError("a hunk changes nothing: mark removed lines with - and added ones with +")
+            raise ToolError(
+                f"hunk {len(before) + 1} of {shown(self._path)} changes nothing: mark removed lines with - and added "
+                "ones with +"
+            )
         hunk = Hunk(lines, None, tuple(self._headers), at_end)
         return (
             hunk._replace(first=self._first[0]) if self._first and self._is_consistent(hunk, before) else hunk

@@ -28,7 +28,7 @@ def list_dir_tool(root: Roots) -> FunctionTool[..., str]:
         found: dict[str, Entry] = {}
         ignored: list[str] = []
         more = False
-        for entry in root.walk(path, depth=levels, ignore=IGNORED, stop=lambda: ctx.cancelled):
+        for entry in root.at(ctx).walk(path, depth=levels, ignore=IGNORED, stop=lambda: ctx.cancelled):
             if entry.kind == "ignored":
                 ignored.append(entry.path)
             elif entry.path in found or len(found) < MAX_ENTRIES:

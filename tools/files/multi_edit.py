@@ -1,7 +1,8 @@
 """``multi_edit``: several texts of one file replaced, one after another, all of them or none."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
@@ -9,7 +10,8 @@ from unspool.kernel.ports import JSON, Refused, ToolContext, ToolResult
 from unspool.tools.text import MAX_RESULT, count_text, shown
 
 from .diffing import diff_texts
-from .editing import Edited, edit_text
+from .editing import edit_text
+from .matching import Matcher
 from .workspace import Workspace
 
 MAX_EDITS = 200
@@ -22,6 +24,15 @@ class TextEdit:
     old_string: str
     new_string: str
     replace_all: bool = False
+
+
+class Edits(NamedTuple):
+    """A text after several edits, and how each was made: in how many places, and what is to be told of it."""
+
+    text: str
+    matchers: list[Matcher]
+    replacements: list[int]
+    notes: list[str]
 
 
 def multi_edit_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
@@ -43,9 +54,9 @@ def multi_edit_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
     def preview(args: JSON, ctx: ToolContext) -> JSON:
         with workspace.changing(args["path"], ctx) as change:
             path, text = change.path, change.text
-        done = edit_all(text, [TextEdit(**edit) for edit in args["edits"]])
-        diff = diff_texts(text, done[-1].text, path)
-        return {"text": diff.text, "path": path, "matchers": [edited.matcher for edited in done]}
+        done = edit_all(text, [TextEdit(**edit) for edit in args["edits"]], lambda: ctx.cancelled)
+        diff = diff_texts(text, done.text, path)
+        return {"text": diff.text, "path": path, "matchers": done.matchers}
 
     @tool(
         read_only=False,
@@ -67,43 +78,46 @@ def multi_edit_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         """
         with workspace.changing(path, ctx) as change:
             before = change.text
-            done = edit_all(before, edits)
-            if ctx.cancelled:
-                raise ToolError("cancelled: nothing was changed")
-            change.write(done[-1].text)
-            diff = diff_texts(before, done[-1].text, change.path)
-            notes = [f"[edit {n}: {each.note}]" for n, each in enumerate(done, 1) if each.note]
-            said = f"edited {shown(change.path)}: made {count_text(len(done), 'edit')}"
+            done = edit_all(before, edits, lambda: ctx.cancelled)
+            change.write(done.text)
+            diff = diff_texts(before, done.text, change.path)
+            notes = [f"[edit {n}: {note}]" for n, note in enumerate(done.notes, 1) if note]
+            said = f"edited {shown(change.path)}: made {count_text(len(edits), 'edit')}"
             return ToolResult(
                 content="\n".join([said, *notes, diff.text]),
                 details={
                     "file": change.details,
                     "diff": diff.text,
                     "first_changed_line": diff.first_changed_line,
-                    "matchers": [edited.matcher for edited in done],
-                    "replacements": [len(edited.lines) for edited in done],
+                    "matchers": done.matchers,
+                    "replacements": done.replacements,
                 },
             )
 
     return multi_edit
 
 
-def edit_all(text: str, edits: Sequence[TextEdit]) -> list[Edited]:
+def edit_all(text: str, edits: Sequence[TextEdit], stop: Callable[[], bool] = lambda: False) -> Edits:
     """The text after each of the edits.
 
     Raises:
-        ToolError: one of them can't be made (it is named by number), or all together change nothing.
+        ToolError: one of them can't be made (it is named by number), all together change nothing, or ``stop`` said so.
     """
     if not 0 < len(edits) <= MAX_EDITS:
         raise ToolError(f"edits has {len(edits)} entries: give 1 to {MAX_EDITS}")
-    done: list[Edited] = []
+    done = Edits(text, [], [], [])
     for number, edit in enumerate(edits, 1):
-        before = done[-1].text if done else text
         try:
-            done.append(edit_text(before, edit.old_string, edit.new_string, replace_all=edit.replace_all))
+            edited = edit_text(done.text, edit.old_string, edit.new_string, replace_all=edit.replace_all)
         except ToolError as error:
-            after = f" (in the text after edit {number - 1})" if done else ""
+            after = f" (in the text after edit {number - 1})" if number > 1 else ""
             raise ToolError(f"edit {number} of {len(edits)}{after}: {error}; nothing was changed") from error
-    if done[-1].text == text:
+        done.matchers.append(edited.matcher)
+        done.replacements.append(len(edited.lines))
+        done.notes.append(edited.note)
+        done = done._replace(text=edited.text)
+        if stop():
+            raise ToolError("cancelled: nothing was changed")
+    if done.text == text:
         raise ToolError("the edits together change nothing")
     return done

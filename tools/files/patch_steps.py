@@ -3,6 +3,8 @@
 Read with: ``apply_patch.py``.
 """
 
+import os
+import stat
 from codecs import BOM_UTF8
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,8 +12,9 @@ from typing import NamedTuple
 from unspool.kernel.errors import ToolError
 from unspool.tools.text import shown
 
-from .change import Change
+from .change import Change, unlink_link
 from .patching import FilePatch
+from .root import Roots
 
 
 class Planned(NamedTuple):
@@ -25,17 +28,55 @@ class Planned(NamedTuple):
     fuzz: int = 0
 
 
-def carry_out(plans: Sequence[Planned]) -> None:
+class LinkRemoval:
+    """A link that is removed, wherever it leads: what is there is not touched, and may be outside."""
+
+    def __init__(self, roots: Roots, given: str, path: str, target: str) -> None:
+        self.path = path
+        self._roots = roots
+        self._given = given
+        self._target = target
+        self._is_gone = False
+
+    @classmethod
+    def of(cls, roots: Roots, path: str) -> "LinkRemoval | None":
+        """That of the link at ``path``; None where there is none."""
+        with roots.place(path, follow=False) as place:
+            if place.info is None or not stat.S_ISLNK(place.info.st_mode):
+                return None
+            return cls(roots, path, roots.relative(place.path), os.readlink(place.name, dir_fd=place.fd))
+
+    def do(self) -> None:
+        if not unlink_link(self._roots, self._given):
+            raise ToolError("it is no link any more: try again")
+        self._is_gone = True
+
+    def undo(self) -> str:
+        """Put the link back; what could not be put back, in words."""
+        if not self._is_gone:
+            return ""
+        try:
+            with self._roots.place(self._given, follow=False) as place:
+                os.symlink(self._target, place.name, dir_fd=place.fd)
+        except (ToolError, OSError) as error:
+            return f"{shown(self.path)} stays deleted: {error}"
+        return ""
+
+
+def carry_out(plans: Sequence[Planned], links: Sequence[LinkRemoval]) -> None:
     """Do all that is planned, deletions last: they are the hardest to undo.
 
     Raises:
         ToolError: something could not be done; it says what stands now.
     """
-    begun: list[_Step] = []
+    begun: list[_Step | LinkRemoval] = []
     try:
         for plan in sorted(plans, key=lambda each: each.patch.kind == "delete"):
             begun.append(_Step(plan))
             begun[-1].do()
+        for link in links:
+            begun.append(link)
+            link.do()
     except BaseException as error:
         failed = shown(begun[-1].path)
         stands = [text for step in reversed(begun) if (text := step.undo())]

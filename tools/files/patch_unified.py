@@ -60,7 +60,8 @@ class _Parser:
         while self._at < len(self._lines):
             line = self._lines[self._at]
             if self._is_file(self._at):
-                found.append(_file_patch(self._header(), self._hunks()))
+                header = self._header()
+                found.append(_file_patch(header, self._hunks(header.new or header.old or "")))
                 prose = False
             elif self._is_signature(self._at) or line.startswith(_PROSE):
                 prose = True
@@ -122,14 +123,14 @@ class _Parser:
             raise self._bad("this is not known in the header of a file")
         return header
 
-    def _hunks(self) -> list[Hunk]:
+    def _hunks(self, path: str) -> list[Hunk]:
         hunks: list[Hunk] = []
         while self._line(self._at).startswith("@@"):
-            hunks.append(self._hunk(hunks))
+            hunks.append(self._hunk(path, hunks))
         return hunks
 
-    def _hunk(self, before: list[Hunk]) -> Hunk:
-        hunk = HunkBuilder()
+    def _hunk(self, path: str, before: list[Hunk]) -> Hunk:
+        hunk = HunkBuilder(path)
         hunk.header(self._line(self._at))
         self._at += 1
         start = self._at

@@ -92,22 +92,29 @@ class _Parser:
     def _update(self, path: str) -> FilePatch:
         move_to = _after(self._lines[self._at], _MOVE) if self.has_more else ""
         self._at += bool(move_to)
+        self._at += 2 * self._is_named_again(path)
         hunks: list[Hunk] = []
-        hunk = HunkBuilder()
+        hunk = HunkBuilder(path)
         for line in self._body():
             if line.startswith("@@"):
                 if hunk.has_lines:
                     hunks.append(hunk.build(hunks))
-                    hunk = HunkBuilder()
+                    hunk = HunkBuilder(path)
                 hunk.header(line)
             elif line.rstrip() == _END_OF_FILE:
                 hunks.append(hunk.build(hunks, at_end=True))
-                hunk = HunkBuilder()
+                hunk = HunkBuilder(path)
             elif not hunk.add(line):
                 raise self._bad("a line of a hunk must begin with a blank, - or +")
         if hunk.is_begun:
             hunks.append(hunk.build(hunks))
         return FilePatch("update", path, tuple(hunks), move_to=move_to)
+
+    def _is_named_again(self, path: str) -> bool:
+        """Whether the names that a unified diff begins with come next; the hunks follow."""
+        *names, hunk = [line.rstrip() for line in self._lines[self._at : self._at + 3]] or [""]
+        pairs = ([f"--- {path}", f"+++ {path}"], [f"--- a/{path}", f"+++ b/{path}"])
+        return names in pairs and hunk.startswith("@@")
 
     def _body(self) -> Iterator[str]:
         """The lines up to the next section."""

@@ -62,14 +62,15 @@ def read_file_tool(root: Roots, blobs: BlobStore | None = None) -> FunctionTool[
             stored = BytesIO(_stored(blobs, path))
             _refuse_binary(stored, path)
             return _text_of(stored, lambda: ctx.cancelled).render(first, limit, column).text
+        here = root.at(ctx)
         try:
-            if root.is_dir(path):
-                return read_dir(root, path, ctx, first, limit)
-            file = root.open_file(path)
+            if here.is_dir(path):
+                return read_dir(here, path, ctx, first, limit)
+            file = here.open_file(path)
         except MissingFileError as error:
-            raise ToolError(f"{error}{_suggestions(root, path)}") from error
+            raise ToolError(f"{error}{_suggestions(here, path)}") from error
         with file:
-            return _Reading(root, path, ctx).read(file, first, limit, column)
+            return _Reading(here, path, ctx).read(file, first, limit, column)
 
     return read_file
 
@@ -83,7 +84,8 @@ class _Reading:
         self._ctx = ctx
 
     def read(self, file: BinaryIO, first: int, limit: int, column: int) -> ToolResult:
-        size = os.fstat(file.fileno()).st_size
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         start = file.read(_SAMPLE) or b""
         mime_type = image_type(start)
         if mime_type:
@@ -95,10 +97,9 @@ class _Reading:
         is_small = size <= MAX_FILE and len(data) <= MAX_FILE
         text = _text_of(BytesIO(data) if is_small else file, lambda: self._ctx.cancelled)
         shown_lines = text.render(first, limit, column)
-        digest = sha256(data) if is_small else ""
         return ToolResult(
             content=shown_lines.text,
-            details={"file": self._saw(digest, shown_lines), **shown_lines.details},
+            details={"file": self._saw(data if is_small else None, shown_lines), **shown_lines.details},
         )
 
     def _whole(self, file: BinaryIO, most: int) -> bytes:
@@ -114,19 +115,20 @@ class _Reading:
         how = f", {image.note}" if image.note else ""
         note = f"image {image.mime_type}, {width}x{height} pixels, {size_text(len(image.data))}{how}"
         block = Image(data=base64.b64encode(image.data).decode(), mime_type=image.mime_type)
-        return ToolResult(content=(Text(f"[{note}]"), block), details={"file": self._saw(sha256(data))})
+        return ToolResult(content=(Text(f"[{note}]"), block), details={"file": self._saw(data)})
 
     def _pdf(self, data: bytes) -> ToolResult:
         name = self._path.rpartition("/")[2]
         block = Document(data=base64.b64encode(data).decode(), mime_type="application/pdf", name=shown(name))
         note = Text(f"[PDF document, {size_text(len(data))}]")
-        return ToolResult(content=(note, block), details={"file": self._saw(sha256(data))})
+        return ToolResult(content=(note, block), details={"file": self._saw(data)})
 
-    def _saw(self, digest: str, part: Shown | None = None) -> dict[str, Any]:
-        """What is told of the file in ``details``; noted where writing asks for it."""
+    def _saw(self, data: bytes | None, part: Shown | None = None) -> dict[str, Any]:
+        """What is told of the file in ``details``; noted where writing asks for it. Without ``data`` it is too large."""
         partial = part is not None and not part.is_whole
-        if not digest:
+        if data is None:
             return {"path": self._path, "partial": partial}
+        digest = sha256(data)
         if not isinstance(self._root, Workspace):
             return {"path": self._path, "sha256": digest, "partial": partial}
         lines = None
@@ -139,6 +141,7 @@ class _Reading:
             ctx=self._ctx,
             lines=lines,
             total_lines=part.total if part else None,
+            data=data if part else None,
         )
 
 

@@ -2,7 +2,7 @@
 
 How a path is walked, and why it can't leave, is in ``descent.py``. Hard links and mounts inside a root are part of it.
 Everything here blocks: call it from a thread.
-Read with: ``workspace.py`` (roots that are also written to), ``tests/tools/files/test_root.py``.
+Read with: ``paths.py`` (what paths mean), ``workspace.py`` (roots that are also written to), ``tests/tools/files/test_root.py``.
 """
 
 import os
@@ -12,15 +12,14 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
-from unspool.kernel.errors import ToolDefinitionError, ToolError
+from unspool.kernel.errors import ToolError
 from unspool.tools.text import shown
 
-from .descent import Descent, MissingFileError, Place, told
-from .tops import Top, locate
+from .descent import MissingFileError, Place, told
+from .paths import Paths
 
 __all__ = ["Entry", "Kind", "MissingFileError", "Root", "Roots"]
 
-_NOWHERE, _NEAR, _FOUND, _REFUSED = range(4)  # how far a path leads
 _CANCEL_EVERY = 256  # entries between two looks at ``stop``
 
 Kind: TypeAlias = Literal["file", "dir", "link", "special", "ignored", "unreadable"]
@@ -44,25 +43,8 @@ class Entry(NamedTuple):
     mtime: float = 0.0
 
 
-class Roots:
-    """One or several existing directories, and safe ways into them.
-
-    Relative paths start at the first one; absolute paths, and links, may lead into any of them. A leading ``@``, as
-    mentions of files have it, is dropped where nothing has that name and what follows leads further.
-
-    Raises:
-        ToolDefinitionError: no root, one that is not an existing directory, or a platform without ``openat``.
-    """
-
-    def __init__(self, *paths: str | os.PathLike[str]) -> None:
-        if not paths:
-            raise ToolDefinitionError("root: give at least one directory")
-        if os.open not in os.supports_dir_fd or not hasattr(os, "O_NOFOLLOW"):
-            raise ToolDefinitionError("root: this platform can't open files relative to a directory")
-        self.tops = tuple(_top(path) for path in paths)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(repr(top.path) for top in self.tops)})"
+class Roots(Paths):
+    """One or several existing directories, and safe ways into them. What paths mean there is said of ``Paths``."""
 
     def open_file(self, path: str) -> BinaryIO:
         """The regular file at ``path``, open for reading; the caller closes it."""
@@ -103,24 +85,13 @@ class Roots:
         """
         path = self.meant(path)
         try:
-            place = Descent(self.tops, path).place(make_parents=make_parents, follow=follow)
+            place = self.descent(path).place(make_parents=make_parents, follow=follow)
         except OSError as error:
             raise told(error, path) from error
         try:
             yield place
         finally:
             os.close(place.fd)
-
-    def relative(self, path: str) -> str:
-        """An absolute path as it is shown: relative to the first root where it is below that."""
-        top = self.tops[0].path.rstrip("/") + "/"
-        return path.removeprefix(top)
-
-    def meant(self, path: str) -> str:
-        """``path``, without the ``@`` it begins with where nothing has that name and what follows is a path."""
-        if path.startswith("@") and path != "@" and (depth := self._depth(path)) != _FOUND:
-            return path[1:] if self._depth(path[1:]) > depth else path
-        return path
 
     def walk(
         self,
@@ -139,7 +110,7 @@ class Roots:
         Raises:
             ToolError: ``path`` can't be listed, or ``stop`` said so.
         """
-        start = self._start(path)
+        start = self.start(path)
         waiting = deque([("", 1)])
         while waiting:
             below, level = waiting.popleft()
@@ -160,13 +131,6 @@ class Roots:
                 if kind == "dir" and (depth is None or level < depth) and enter(inner):
                     waiting.append((inner, level + 1))
 
-    def _start(self, path: str) -> str:
-        """``path`` without what says nothing; absolute below other roots than the first."""
-        top, parts = locate(self.tops, self.meant(path))
-        if top == self.tops[0]:
-            return "/".join(parts) or "."
-        return "/".join([top.path.rstrip("/"), *parts]) or "/"
-
     def _scan(self, path: str, stop: Callable[[], bool]) -> list[tuple[str, Kind, int, float]]:
         """Name, kind, size and mtime of what is in a directory, in order whatever the case."""
         found: list[tuple[str, Kind, int, float]] = []
@@ -185,29 +149,9 @@ class Roots:
         """A descriptor of the file or directory at ``path``, opened for reading."""
         path = self.meant(path)
         try:
-            return Descent(self.tops, path).open()
+            return self.descent(path).open()
         except OSError as error:
             raise told(error, path) from error
-
-    def _depth(self, path: str) -> int:
-        """How far ``path`` leads: nowhere, to a directory that lacks it, to something, to where it must not."""
-        try:
-            os.close(Descent(self.tops, path).open())
-        except MissingFileError:
-            return _NEAR if self._has_parent(path) else _NOWHERE
-        except ToolError:
-            return _REFUSED
-        except OSError:
-            return _NOWHERE
-        return _FOUND
-
-    def _has_parent(self, path: str) -> bool:
-        try:
-            place = Descent(self.tops, path).place()
-        except (ToolError, OSError):
-            return False
-        os.close(place.fd)
-        return not place.missing
 
 
 class Root(Roots):
@@ -216,14 +160,6 @@ class Root(Roots):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path)
         self.given, self.path = self.tops[0]
-
-
-def _top(path: str | os.PathLike[str]) -> Top:
-    top = Top(os.path.abspath(path), os.path.realpath(path))
-    if not os.path.isdir(top.path):
-        what = "is not a directory" if os.path.exists(top.path) else "does not exist"
-        raise ToolDefinitionError(f"root: {what}", path=top.given)
-    return top
 
 
 def _kind(info: os.stat_result) -> Kind:

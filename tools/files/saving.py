@@ -9,7 +9,8 @@ Everything is named relative to an open directory, and nothing is opened through
 * A file nobody may write to is not replaced, although its directory would allow it.
 * A file that is new never takes the place of another that appeared meanwhile.
 
-A process that is killed in the middle leaves ``.unspool-….tmp`` behind, and the file as it was.
+A process that is killed in the middle leaves ``.unspool-….tmp`` behind, and the file as it was. The next process that
+writes in the directory removes it (``leftovers.py``).
 
 Read with: ``change.py``.
 """
@@ -18,7 +19,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from typing import Final
@@ -27,6 +27,7 @@ from unspool.kernel.errors import ToolError
 from unspool.tools.text import shown, size_text
 
 from .descent import open_regular
+from .leftovers import beside_name, remove_leftovers
 
 MAX_FILE: Final = 64 << 20  # bytes of a file that is read to be changed, or written
 _CHUNK: Final = 1 << 20
@@ -72,7 +73,8 @@ def save(
     if old is not None and not old.st_mode & 0o222:
         mode = stat.S_IMODE(old.st_mode)
         raise ToolError(f"{shown(name)} is read-only (mode {mode:04o}): nothing was changed")
-    beside = f".unspool-{secrets.token_hex(8)}.tmp"
+    remove_leftovers(fd)
+    beside = beside_name()
     made = os.open(beside, _NEW, _MODE if old is None else 0o600, dir_fd=fd)
     try:
         with os.fdopen(made, "wb", buffering=0) as file:

@@ -18,7 +18,6 @@ from .descent import AS_DIR, AS_FILE, open_regular
 from .ignore_files import MAX_IGNORE_FILE, IgnoreFile, Ignores
 from .patterns import Glob
 from .root import Roots
-from .tops import locate
 
 IGNORED = frozenset({".git", "node_modules", "__pycache__", ".venv"})  # large, and rarely what is meant
 MAX_DEPTH = 128  # levels of directories, each of which keeps a descriptor open
@@ -92,11 +91,9 @@ class Sweep:
         Raises:
             ToolError: the directory can't be listed, or the call was cancelled.
         """
-        top, parts = locate(self._root.tops, self._root.meant(self._path))
-        start = "/".join(parts)
-        if top != self._root.tops[0]:
-            start = "/".join([top.path.rstrip("/"), *parts])
-        prefix = f"{start}/" if start else ""
+        top, parts = self._root.parts(self._path)
+        start = self._root.start(self._path)
+        prefix = "" if start == "." else f"{start.rstrip('/')}/"
         with self._root.open_dir(self._path) as fd:
             levels = [self._level(os.dup(fd), prefix, *self._above(top.path, parts), ctx)]
             try:

@@ -2,8 +2,9 @@
 
 A model composes letters that a file system decomposes (``é`` as one code point or as two), straightens quotes, and
 types a plain space where a name holds a narrow one. A name that is not there is looked for under these forms: reading
-finds the file that is meant, and writing makes no second file whose name looks the same. Upper and lower case, and
-letters that merely resemble each other, are different names.
+finds the file that is meant, and writing makes no second file whose name looks the same. So is a name that is not
+UTF-8, by the U+FFFD that it is shown with. Upper and lower case, and letters that merely resemble each other, are
+different names.
 """
 
 import os
@@ -11,6 +12,7 @@ import unicodedata
 from typing import Final
 
 from unspool.kernel.errors import ToolError
+from unspool.kernel.json_edge import encodable
 from unspool.tools.text import shown, shown_list
 
 _PLAIN: Final = {ord(char): "'" for char in "‘’‚‛ʼ′"} | {ord(char): '"' for char in "“”„‟″"}
@@ -21,7 +23,7 @@ _JOINERS: Final = "\u200c\u200d"  # they shape letters of some scripts, and emoj
 def appearance(name: str) -> str:
     """What a name looks like: composed, with plain quotes and spaces, without what can't be seen."""
     if not name.isascii():
-        name = unicodedata.normalize("NFC", name).translate(_PLAIN)
+        name = unicodedata.normalize("NFC", encodable(name)).translate(_PLAIN)
         name = "".join(_seen(char) for char in name)
     return name.strip(" ")
 

@@ -8,15 +8,17 @@ Read with: ``process.py`` (running), ``exchange.py`` and ``session.py`` (state),
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from unspool.kernel.errors import ToolDefinitionError, ToolError
-from unspool.kernel.function_tool import RawTool, raw_tool
+from unspool.kernel.events import Fact
+from unspool.kernel.function_tool import RawTool
 from unspool.kernel.ports import JSON, ToolContext, ToolResult
+from unspool.kernel.tool_traits import Traits
 from unspool.tools.files.root import Roots
 from unspool.tools.tasks import Tasks
 from unspool.tools.tasks.command_work import CommandWork
@@ -50,7 +52,7 @@ def bash_tool(
     cwd: Callable[[ToolContext], str] | None = None,
     confine_cwd: bool = True,
     shell: str = "bash",
-) -> RawTool:
+) -> "BashTool":
     """The tool ``bash``. Commands begin in the first of ``roots``.
 
     They get the environment of this process without what looks like a secret (see ``command_env``); ``env`` is added
@@ -63,29 +65,38 @@ def bash_tool(
     Raises:
         ToolDefinitionError: a root is no directory, there is no such shell, or this is not a POSIX system.
     """
-    bash = _Bash(
-        roots if isinstance(roots, Roots) else Roots(roots),
-        _found(shell),
-        _Options(
-            env=dict(env or {}),
-            prefix=prefix,
-            wrap=wrap,
-            tasks=tasks,
-            outputs=outputs or OutputFiles(),
-            cwd=cwd,
-            confine_cwd=confine_cwd,
-        ),
+    tops = roots.tops if isinstance(roots, Roots) else Roots(roots).tops
+    options = _Options(
+        env=dict(env or {}), prefix=prefix, wrap=wrap, tasks=tasks, outputs=outputs or OutputFiles()
     )
-    return raw_tool(
-        "bash",
-        _DESCRIPTION.format(background=_IN_BACKGROUND if tasks else ""),
-        _schema(background=tasks is not None),
-        bash.run,
-        max_result_bytes=MAX_RESULT,
-        activity=lambda args: str(args.get("description") or "Running a command"),
-        destructive=True,
-        open_world=True,
-    )
+    states = ShellStates(tuple(top.path for top in tops), cwd, confine=confine_cwd)
+    return BashTool(_found(shell), options, states)
+
+
+class BashTool(RawTool):
+    """What ``bash_tool`` makes. It knows where each agent's shell is."""
+
+    def __init__(self, shell: str, options: "_Options", states: ShellStates) -> None:
+        traits: Traits = {
+            "max_result_bytes": MAX_RESULT,
+            "activity": lambda args: str(args.get("description") or "Running a command"),
+            "destructive": True,
+            "open_world": True,
+        }
+        background = options.tasks is not None
+        description = _DESCRIPTION.format(background=_IN_BACKGROUND if background else "")
+        run = _Bash(shell, options, states).run
+        super().__init__("bash", description, _schema(background=background), run, traits, None, None)
+        self._states = states
+
+    def cwd_of(self, ctx: ToolContext) -> str:
+        """The directory in which the next command of the call's agent begins: a permission engine has to know it."""
+        return self._states.of(ctx).cwd
+
+    def restore(self, facts: Iterable[Fact]) -> None:
+        """Let agents of an earlier process go on in the directory they were in, from the facts of their log; what
+        they had exported is not in it."""
+        self._states.restore(facts)
 
 
 class _Options(Struct, frozen=True, kw_only=True):
@@ -96,18 +107,15 @@ class _Options(Struct, frozen=True, kw_only=True):
     wrap: Callable[[list[str]], list[str]] | None
     tasks: Tasks | None
     outputs: OutputFiles
-    cwd: Callable[[ToolContext], str] | None
-    confine_cwd: bool
 
 
 class _Bash:
     """The tool's function and what it remembers."""
 
-    def __init__(self, roots: Roots, shell: str, options: _Options) -> None:
+    def __init__(self, shell: str, options: _Options, states: ShellStates) -> None:
         self._shell = shell
         self._options = options
-        tops = tuple(top.path for top in roots.tops)
-        self._states = ShellStates(tops, options.cwd, confine=options.confine_cwd)
+        self._states = states
 
     async def run(self, args: JSON, ctx: ToolContext) -> ToolResult:
         """One call.
@@ -197,8 +205,11 @@ class _Bash:
             fd=exchange.fd,
             fd_inside=FD,
         )
-        command = start_command(request, OutputBuffer(options.outputs))
-        return exchange, command
+        try:
+            return exchange, start_command(request, OutputBuffer(options.outputs))
+        except ToolError:
+            exchange.close()
+            raise
 
 
 def _found(shell: str) -> str:

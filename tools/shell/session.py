@@ -5,7 +5,7 @@ Read with: ``bash.py`` (the caller), ``exchange.py`` (what a shell leaves).
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from unspool.kernel.errors import ToolError
+from unspool.kernel.events import AgentStart, Fact, ToolExecEnd
 from unspool.kernel.ports import ToolContext
 from unspool.tools.text import shown, shown_list
 
@@ -96,6 +97,19 @@ class ShellStates:
         self._put(ctx, replace(state, cwd=cwd, env=state.env if left.env is None else left.env))
         return notes
 
+    def restore(self, facts: Iterable[Fact]) -> None:
+        """Take up where agents were, from the facts of their log."""
+        key: _Key = ("", ())
+        for fact in facts:
+            match fact:
+                case AgentStart(session=session, agent=agent):
+                    key = (session or key[0], (agent,))
+                case ToolExecEnd(tool="bash", details={"cwd": str(cwd)}):
+                    start = self._roots[0]
+                    self._set(key, ShellState(start=start, cwd=cwd))
+                case _:
+                    continue
+
     def _may_begin(self, path: str, state: ShellState) -> bool:
         """Whether the directory is one of the roots or below one, all links followed."""
         if not self._confine:
@@ -105,9 +119,12 @@ class ShellStates:
         return any(real == root or real.startswith(root.rstrip("/") + "/") for root in roots)
 
     def _put(self, ctx: ToolContext, state: ShellState) -> None:
+        self._set(_key(ctx), state)
+
+    def _set(self, key: _Key, state: ShellState) -> None:
         with self._lock:
-            self._states[_key(ctx)] = state
-            self._states.move_to_end(_key(ctx))
+            self._states[key] = state
+            self._states.move_to_end(key)
             while len(self._states) > _MAX_STATES:
                 self._states.popitem(last=False)
 

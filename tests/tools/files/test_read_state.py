@@ -3,7 +3,7 @@
 import pytest
 
 from unspool.tools.files import read_state
-from unspool.tools.files.read_state import Lines, ReadState, Stamp
+from unspool.tools.files.read_state import Contents, Lines, ReadState, Stamp
 
 A, B = ("s", ("a",)), ("s", ("b",))
 OLD, NEW = "0" * 64, "1" * 64
@@ -64,3 +64,13 @@ def test_old_readings_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     state.add(A, "1", OLD)
     state.add(("s", ("c",)), "1", OLD)
     assert state.get(A, "1") and state.get(B, "1") is None
+
+
+def test_contents_that_were_read_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_state, "MAX_KEPT", 4)
+    monkeypatch.setattr(read_state, "MAX_ALL_KEPT", 10)
+    contents = Contents()
+    for name, data in (("a", b"aaaa"), ("b", b"bbbb"), ("large", b"12345"), ("a", b"aaaa"), ("c", b"cccc")):
+        contents.keep(name, data)
+    kept = {name: contents.get(name) for name in ("a", "b", "c", "large")}
+    assert kept == {"a": b"aaaa", "b": None, "c": b"cccc", "large": None}

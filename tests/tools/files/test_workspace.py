@@ -72,6 +72,26 @@ def test_a_file_changed_on_disk(root: Path, workspace: Workspace, ctx: ToolConte
     assert write(workspace, "f", "three", ctx) == ""  # the same bytes at another time are no change
 
 
+def test_a_refusal_tells_what_changed(root: Path, workspace: Workspace, ctx: ToolContext) -> None:  # B202
+    """It shows the lines, and is not a reading."""
+    tool = read_file_tool(workspace)
+    lines = [f"line {number}\n" for number in range(100)]
+    (root / "f").write_text("".join(lines))
+    tool("f", ctx, offset=3, limit=1)
+    (root / "f").write_text("".join([*lines[:50], "by the user\n", *lines[50:]]))
+    change = "@@ -48,6 +48,7 @@\n line 47\n line 48\n line 49\n+by the user\n line 50\n line 51\n line 52"
+    for _ in range(2):
+        assert workspace.check("f", ctx, must_exist=True) == Refused(f"{CHANGED}; the change:\n{change}", 3)
+    tool("f", ctx)
+    assert write(workspace, "f", "agent's\n", ctx) == ""
+    (root / "f").write_text("agent's\n" + "x" * 300 + "\n" + "".join(lines))
+    said = write(workspace, "f", "x", ctx)
+    assert said.startswith(f"{CHANGED}; the change:\n@@ -1 +1,102 @@\n agent's\n+xxx")
+    assert said.endswith("\n+line 8\n… 91 more lines") and len(said) < 600
+    (root / "f").write_bytes(b"binary\0")
+    assert write(workspace, "f", "x", ctx) == "f is a binary file, not text"
+
+
 def test_other_bytes_of_the_same_size_and_time(root: Path, workspace: Workspace, ctx: ToolContext) -> None:
     (root / "f").write_text("aaaa")
     os.utime(root / "f", (1, 1))
