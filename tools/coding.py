@@ -4,9 +4,9 @@ Read with: ``permissions/`` (the gate beside them), ``files/workspace.py``, ``sh
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import Any, Self, TypedDict, Unpack, overload
 
 from unspool.kernel.errors import ToolDefinitionError
 from unspool.kernel.events import Fact
@@ -22,12 +22,25 @@ from .files import (
     write_file_tool,
 )
 from .interpreter import PythonInterpreter
-from .permissions import Directories, Permissions
+from .permissions import Directories, GrantStore, Permissions, Request, Rules
+from .permissions.shell_commands import analyse
 from .sandbox import Sandbox
 from .shell import OutputFiles, bash_tool
 from .tasks import Deliver, Tasks, task_tools
 from .todo import todo_tool
 from .web import fetch_url_tool
+
+
+class PermissionOptions(TypedDict, total=False):
+    """What ``Permissions`` takes besides directories and mode."""
+
+    rules: Rules | Mapping[str, Iterable[str]] | None
+    sensitive: Iterable[str]
+    store: GrantStore | None
+    plan_tools: Collection[str]
+    plan_allows: Callable[[Request], bool] | None
+    trusted_servers: Collection[str]
+    deny_unknown: bool
 
 
 def coding(
@@ -109,14 +122,16 @@ class Coding(Sequence[Tool]):
         readable = [self._outputs.path, *options.pop("readable", ())]
         return Sandbox([top.path for top in self.workspace.tops], readable=readable, **options)
 
-    def permissions(self, mode: str = "default", **options: Any) -> Permissions:
+    def permissions(self, mode: str = "default", **options: Unpack[PermissionOptions]) -> Permissions:
         """A gate for these tools: ``Hooks(gate=tools.permissions("accept-edits"))``.
 
         It knows the roots and in which directory each agent's shell is. ``options`` are those of ``Permissions``.
 
         Raises:
-            AgentError: no such mode, or a rule that can't be read.
+            AgentError: no such mode, a rule that can't be read, or no parser for commands (extra ``permissions``).
         """
+        if any(tool is self._bash for tool in self._tools):
+            analyse("true")
         first, *more = [top.path for top in self.workspace.tops]
         directories = Directories(first, write=more, internal_read=[self._outputs.path])
         return Permissions(directories, mode=mode, cwd=lambda use: self._bash.cwd_of(use.ctx), **options)

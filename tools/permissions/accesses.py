@@ -1,7 +1,9 @@
 """The accesses that a request is made of: each path, host, agent and command, decided one by one."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+
+from msgspec.structs import replace
 
 from unspool.kernel.errors import AgentError
 
@@ -22,10 +24,11 @@ def accesses_of(request: Request, base: str) -> list[Access]:
     Raises:
         UnusablePathError: a path can't be one.
     """
+    places = {path: list(_places(path, base)) for path in dict.fromkeys((*request.writes, *request.reads))}
     found = [
         *_command(request, base),
-        *(Access(capability="write", place=place) for place in _places(request.writes, base)),
-        *(Access(capability="read", place=place) for place in _places(request.reads, base)),
+        *(Access(capability="write", place=place) for path in request.writes for place in places[path]),
+        *(Access(capability="read", place=place) for path in request.reads for place in places[path]),
         *(Access(capability="network", url=url, host=_host(url)) for url in request.urls),
         *(Access(capability=request.capability, agent=agent) for agent in request.agents),
     ]
@@ -45,9 +48,14 @@ def _command(request: Request, base: str) -> Iterator[Access]:
         yield from where
         return
     plan = commands.analyse(request.command)
+    mentions = commands.mentions(plan, cwd.real)
+    if not mentions.complete and commands.shows_paths(plan):  # then no rule may cover it
+        plan = replace(
+            plan, unknown=plan.unknown or "it names more paths than can be looked at, or strange ones"
+        )
     yield Access(capability="exec", plan=plan)
     yield from where
-    yield from _mentioned(commands.mentions(plan, cwd.real), cwd.real, reads_only=commands.is_read_only(plan))
+    yield from _mentioned(mentions, cwd.real, reads_only=commands.is_read_only(plan))
 
 
 def _mentioned(mentions: commands.Mentions, cwd: str, *, reads_only: bool) -> Iterator[Access]:
@@ -73,14 +81,13 @@ def _mentioned(mentions: commands.Mentions, cwd: str, *, reads_only: bool) -> It
             yield Access(capability="read", place=place, mention=True, loose=not reads_only)
 
 
-def _places(paths: Iterable[str], base: str) -> Iterator[Place]:
-    """Where paths lead. A leading ``@`` of a name that is not there may be meant or not: both count."""
-    for path in paths:
-        place = _locate(path, base)
-        yield place
-        is_there = os.path.lexists(place.real) and ".." not in path.split("/")
-        if path.startswith("@") and len(path) > 1 and not is_there:
-            yield _locate(path[1:], base)
+def _places(path: str, base: str) -> Iterator[Place]:
+    """Where a path leads. A leading ``@`` of a name that is not there may be meant or not: both count."""
+    place = _locate(path, base)
+    yield place
+    is_there = os.path.lexists(place.real) and ".." not in path.split("/")
+    if path.startswith("@") and len(path) > 1 and not is_there:
+        yield _locate(path[1:], base)
 
 
 def _locate(path: str, base: str, *, alike: bool = True) -> Place:

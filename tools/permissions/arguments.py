@@ -7,7 +7,7 @@ from unspool.kernel.errors import ToolError
 from unspool.kernel.ports import JSON
 from unspool.tools.files.apply_patch import parse_patch
 
-_MAX_TEXTS = 1000  # in one argument
+_MAX_TEXTS = 200  # in one argument, as many as a patch may change files
 
 
 class Arguments:

@@ -6,6 +6,9 @@ The details are a JSON object without keys of model providers and hidden secrets
 - where there is one: ``rule`` with ``source`` (who wrote it), ``paths``, ``hosts``, ``command`` (its beginning), ``agents``, ``outside``,
   ``unclear``, ``store_error``;
 - of a question: ``grants``, what each answer would cover; of its answer: ``grant``, what it came to.
+
+Lists and texts have a limit, and ``left_out`` counts what is beyond it: all of it is in the call's arguments. The keys of a
+``grant`` are complete.
 """
 
 from typing import Any
@@ -16,14 +19,15 @@ from unspool.kernel.json_edge import clean_json
 from .decision import Decision
 from .scopes import Access
 
-_MAX_COMMAND = 500  # characters: all of it is in the call's arguments, and its hash in the keys
+_MAX_TEXT = 500  # characters
+_MAX_ITEMS = 50  # of each list
 
 
 def verdict_of(decision: Decision, **more: Any) -> Verdict:
     """A decision as the kernel takes and records it."""
     details = {**described(decision), **more}
     by, reason = clean_json([decision.by, decision.reason])[0]
-    details = clean_json(details)[0]
+    details = _shortened(clean_json(details)[0])  # only now: half a secret would not be known for one
     return Verdict(decision=decision.answer, by=by, reason=reason, details=details)
 
 
@@ -35,27 +39,41 @@ def described(decision: Decision) -> dict[str, Any]:
         "capability": request.capability,
         "mode": decision.mode,
         "decided": finding.decided,
-        "keys": [scope.key for scope in decision.scopes],
     }
     if finding.rule:
         details |= {"rule": finding.rule, "source": finding.source}
     accesses = [
         found.access for found in decision.findings if not found.access.mention or found.answer != "allow"
     ]
-    optional = {
+    lists: dict[str, list[Any]] = {
+        "keys": [scope.key for scope in decision.scopes],
         "paths": [_path(access) for access in accesses if access.place is not None],
         "hosts": [access.host or access.url for access in accesses if access.url],
         "agents": list(request.agents),
-        "command": (request.command or request.code or "")[:_MAX_COMMAND],
+    }
+    optional = {name: items[:_MAX_ITEMS] for name, items in lists.items()} | {
+        "left_out": sum(len(items[_MAX_ITEMS:]) for items in lists.values()),
+        "command": request.command or request.code,
         "outside": any(found.outside for found in decision.findings),
         "unclear": request.unclear,
         "grants": decision.offers,
         "store_error": decision.store_error,
     }
-    return details | {name: value for name, value in optional.items() if value}
+    return details | {name: value for name, value in optional.items() if value or name == "keys"}
 
 
 def _path(access: Access) -> dict[str, str]:
     assert access.place is not None
     place = access.place
     return {"access": access.capability, "path": place.given, "real": place.real}
+
+
+def _shortened(value: Any) -> Any:
+    """JSON with short texts; keys have to stay what they are."""
+    if isinstance(value, str):
+        return value[:_MAX_TEXT]
+    if isinstance(value, list):
+        return [_shortened(item) for item in value]
+    if isinstance(value, dict):
+        return {name: item if name == "keys" else _shortened(item) for name, item in value.items()}
+    return value

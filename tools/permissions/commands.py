@@ -13,16 +13,28 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from . import read_only, shell_commands, shell_rules
-from .shell_plan import ShellPlan, SimpleCommand, Word
+from .shell_effects import NO_PATHS
+from .shell_plan import DOCUMENTS, ShellPlan, SimpleCommand, Word
 from .tool_shapes import Depth
 
 _SIMPLE_GLOB = re.compile(r"(?:~(?=$|/))?[\w./*?@%+=,:-]*", re.ASCII)
-_GREPS = frozenset({"grep", "egrep", "fgrep", "zgrep"})
-_RECURSIVE = re.compile(r"-[A-Za-z]*[rR]|--(?:dereference-)?rec|--dir")
+_GREP = re.compile(r"-[A-Za-z]*[rRd]|--(?:rec|der|di)")
+_COPY = re.compile(r"-[A-Za-z]*[rRa]|--(?:rec|arc)")
+_SEARCHES = {  # program: the argument with which it reads all that is below a directory
+    **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep", "diff"), _GREP),
+    **dict.fromkeys(("cp", "scp", "rsync", "zip"), _COPY),
+    **dict.fromkeys(
+        ("tar", "bsdtar"), re.compile(r"-?[A-Za-z]*[cru]|--(?:create|append|update|catenate|concat)")
+    ),
+}
+_HERE_IF_UNTOLD = frozenset(
+    {"grep", "egrep", "fgrep", "zgrep", "rg"}
+)  # search where they are if no path is given
 _PLAIN_OPTION = re.compile(
     r"-[nriRlcHhowvxsIEFPSu.]+|--[a-z-]+=.*|--hidden|--no-ignore|--recursive"
 )  # no value follows
 _HIDDEN = re.compile(r"-[A-Za-z]*[u.]|--hid|--no-ig|--unr")
+_SHOWS_NO_FILE = NO_PATHS | {"test", "["}
 _MAX_WORDS = 2000  # of one command line
 _MAX_FOUND = 1000  # paths that a wildcard may stand for
 _MAX_BASES = 16  # directories that a command line may be in
@@ -46,21 +58,29 @@ def analyse(command: str) -> ShellPlan:
     """What a command line would do.
 
     Raises:
-        ImportError: the extra ``permissions`` is not installed.
+        ToolDefinitionError: the extra ``permissions`` is not installed.
     """
     return shell_commands.analyse(command)
 
 
 def allowed_by(plan: ShellPlan, patterns: Sequence[str]) -> str:
     """The pattern of an allow rule that covers, alone or with others, what a line runs; empty where that is not
-    so. Parts that only read need none, where it is known what they read.
+    so. Parts that only read need none, where it is known what they read. A rule is about a command, not about paths:
+    where a path may be in what the line doesn't say (``cat $x``, ``xargs cat``), none covers it.
     """
+    if not all(command.name in _SHOWS_NO_FILE or _shows_words(command) for command in plan.commands):
+        return ""
     return shell_rules.allowed_by(plan, patterns, or_read_only=shows_paths(plan)) or ""
 
 
 def denies(plan: ShellPlan, pattern: str) -> Literal["yes", "maybe", "no"]:
     """Whether the pattern of a deny rule matches something that a line runs."""
     return shell_rules.denies(plan, pattern)
+
+
+def _shows_words(command: SimpleCommand) -> bool:
+    targets = (redirect.target for redirect in command.redirects if not redirect.is_duplicate)
+    return not command.more_words and all(map(_is_plain, (*command.words[1:], *targets)))
 
 
 def is_read_only(plan: ShellPlan) -> bool:
@@ -86,13 +106,13 @@ def searched(plan: ShellPlan) -> Depth:
 
 def shows_paths(plan: ShellPlan) -> bool:
     """Whether every path that a line names can be read from it."""
-    plain = all(_is_plain(word) for word in _words(plan))
+    plain = all(map(_is_plain, itertools.chain(_words(plan), _documents(plan))))
     return plain and not plan.unknown and not any(command.more_words for command in plan.commands)
 
 
 def mentions(plan: ShellPlan, cwd: str) -> Mentions:
     """The paths in a command line that starts in the directory ``cwd``; wildcards stand for what is there now."""
-    bases, complete = _bases(plan, cwd)
+    bases, complete = directories(plan, cwd)
     words = list(itertools.islice(_words(plan), _MAX_WORDS + 1))
     found: dict[str, None] = {}
     for word in words[:_MAX_WORDS]:
@@ -104,6 +124,7 @@ def mentions(plan: ShellPlan, cwd: str) -> Mentions:
             complete = False
             continue
         for text in texts:
+            complete = complete and (word.text is not None or not _is_taken_apart(text))
             absolute = text.startswith(("/", "~"))
             found.update(dict.fromkeys([text] if absolute else [os.path.join(base, text) for base in bases]))
     if _searches_where_it_runs(plan):
@@ -118,10 +139,21 @@ def mentions(plan: ShellPlan, cwd: str) -> Mentions:
     )
 
 
+def programs(plan: ShellPlan) -> list[str]:
+    """The names of all programs that a line runs, as far as they can be told, those with a path left out."""
+    names = (command.words[0].text or "" for command in plan.commands if command.words)
+    return list(dict.fromkeys(name for name in names if name and "/" not in name))
+
+
+def runs_git(plan: ShellPlan) -> bool:
+    """Whether git is among the programs that a line runs."""
+    return any(command.name == "git" for command in plan.commands)
+
+
 def _searches(command: SimpleCommand) -> Depth:
     options = [word.text or "" for word in command.arguments]
-    if command.name in _GREPS:
-        return "all" if any(_RECURSIVE.match(option) for option in options) else ""
+    if (recursive := _SEARCHES.get(command.name or "")) is not None:
+        return "all" if any(map(recursive.match, options)) else ""
     if command.name != "rg":
         return ""
     return "all" if any(_HIDDEN.match(option) for option in options) else "visible"
@@ -133,7 +165,7 @@ def _searches_where_it_runs(plan: ShellPlan) -> bool:
         texts = [word.text if word.text is not None else word.prefix for word in command.arguments]
         options = [text for text in texts if text.startswith("-")]
         names_paths = len(texts) - len(options) > 1 and all(_PLAIN_OPTION.fullmatch(text) for text in options)
-        if _searches(command) and not names_paths:
+        if command.name in _HERE_IF_UNTOLD and _searches(command) and not names_paths:
             return True
     return False
 
@@ -142,8 +174,14 @@ def _words(plan: ShellPlan) -> Iterator[Word]:
     for command in plan.commands:
         yield from command.words[1:]
         for redirect in command.redirects:
-            if redirect.op not in ("<<", "<<-", "<<<"):
+            if redirect.op not in DOCUMENTS and not redirect.is_duplicate:
                 yield redirect.target
+
+
+def _documents(plan: ShellPlan) -> Iterator[Word]:
+    """Texts that commands read, which would also show what a variable holds."""
+    for command in plan.commands:
+        yield from (redirect.target for redirect in command.redirects if redirect.op in DOCUMENTS)
 
 
 def _is_plain(word: Word) -> bool:
@@ -166,12 +204,17 @@ def _readings(text: str) -> Iterator[str]:
             yield text.partition(mark)[2]
 
 
+def _is_taken_apart(name: str) -> bool:
+    """Whether a program would not take a name for a file, as it comes from a wildcard: an option, or ``@file``."""
+    return os.path.basename(name).startswith(("-", "@"))
+
+
 def _expanded(pattern: str, base: str) -> Iterator[str]:
     matches = glob.iglob(os.path.expanduser(pattern), root_dir=base)
     yield from itertools.islice((os.path.join(base, match) for match in matches), _MAX_FOUND + 1)
 
 
-def _bases(plan: ShellPlan, cwd: str) -> tuple[list[str], bool]:
+def directories(plan: ShellPlan, cwd: str) -> tuple[list[str], bool]:
     """The directories in which a command of the line may run, and whether those are all."""
     bases, complete = [cwd], True
     for command in plan.commands:
@@ -187,7 +230,9 @@ def _bases(plan: ShellPlan, cwd: str) -> tuple[list[str], bool]:
 def _directories(command: SimpleCommand) -> list[str | None]:
     """Where ``cd`` and options such as ``git -C`` lead; None for what the line doesn't say."""
     if command.name in ("cd", "pushd"):
-        return [os.path.expanduser(word.text) if word.text else None for word in command.arguments]
+        words = [word for word in command.arguments if word.text not in ("-L", "-P", "--")]
+        targets = [None if word.text in ("", "-") else word.text for word in words]
+        return [target if target is None else os.path.expanduser(target) for target in targets or ["~"]]
     found: list[str | None] = []
     for option, value in itertools.pairwise(command.arguments):
         if option.text in ("-C", "--directory", "--chdir"):

@@ -11,13 +11,14 @@ from .scopes import Access, Scope
 _STRICTNESS: Final[tuple[Answer, ...]] = ("allow", "ask", "deny")
 
 _MAX_REASONS = 5  # of one question
+_MAX_REASON = 500  # characters of each
 _MAX_SCOPES = 20  # of one grant, that are shown in words; the keys are all recorded
 
 
 class Finding(Struct, frozen=True, kw_only=True):
     """The answer on one access, and what gave it.
 
-    ``by`` begins with what decided: path, protected, roots, rule, hook, internal, grant, store, mode. ``source`` is
+    ``by`` begins with what decided: path, protected, roots, rule, hook, internal, grant, git, mode. ``source`` is
     who wrote the rule. ``once`` says that a person's yes holds for this call only, ``outside`` that the path is
     outside the roots.
     """
@@ -71,8 +72,10 @@ class Decision(Struct, frozen=True, kw_only=True):
     def reason(self) -> str:
         """Why, for the model or the person; of a question every part of it."""
         if self.answer != "ask":
-            return self.finding.reason
-        asked = dict.fromkeys(finding.reason for finding in self.findings if finding.answer == "ask")
+            return self.finding.reason[:_MAX_REASON]
+        asked = dict.fromkeys(
+            finding.reason[:_MAX_REASON] for finding in self.findings if finding.answer == "ask"
+        )
         return _joined(list(asked), "; ", _MAX_REASONS)
 
     @property

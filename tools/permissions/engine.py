@@ -4,6 +4,11 @@ It is given to an agent as ``Hooks(gate=permissions)``. A call becomes a ``Reque
 judged by itself and the strictest answer counts. What was decided, by what and on what is in the verdict, which the
 kernel records with the call: that is the audit trail.
 
+It judges what a call says, not what a program makes of the files around it: who allows ``Bash(pytest *)`` or
+``Bash(make *)`` allows whatever ``conftest.py`` and the ``Makefile`` say, and ``accept-edits`` lets a model write those.
+Taken for granted are the user's own settings (of git in ``.git`` and at home, the shell's ``PATH``), and a shell that
+starts without aliases and functions. Against the rest there are sandboxes.
+
 Read with: ``judge.py`` (the order of the questions), ``modes.py`` (the table), ``rule_syntax.py``, ``grants.py``.
 """
 
@@ -13,6 +18,7 @@ from threading import Lock
 from typing import Final
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from unspool.kernel.events import Fact, ToolExecDispatch
 from unspool.kernel.hooks import ToolUse, Verdict
@@ -22,13 +28,14 @@ from .audit import verdict_of
 from .decision import Decision, Finding
 from .directories import Directories
 from .grants import Grants, recorded
-from .judge import Judge, Settings
+from .judge import Judge
 from .modes import Mode, parse_mode
 from .paths import StrPath, resolve
 from .requests import Request, request_of
 from .rules import Rules
 from .scopes import Access
 from .sensitive import BUILT_IN, SENSITIVE
+from .settings import Settings
 from .store import GrantStore, StoreError
 
 PLAN_TOOLS: Final = frozenset({"todo", "ask_user", "task_list", "task_output", "task_wait"})
@@ -47,7 +54,9 @@ class Permissions:
     request; it is called in a worker thread. ``trusted_servers`` are MCP servers whose hints are believed.
     ``deny_unknown`` refuses tools of which nothing is known instead of asking. ``cwd`` gives the directory that an
     agent's next command starts in, None for the workspace: it is needed where a shell keeps its directory between
-    calls, for what is looked at is what paths mean there.
+    calls, for what is looked at is what paths mean there. ``workspace`` gives the directory that relative paths of
+    file tools, and commands of which ``cwd`` says nothing, start in for a call, None for that of ``roots``: it is
+    needed where agents have worktrees of their own.
 
     ``mode`` and ``rules`` may be replaced while agents run: they hold from the next decision on.
 
@@ -69,6 +78,7 @@ class Permissions:
         trusted_servers: Collection[str] = (),
         deny_unknown: bool = False,
         cwd: Callable[[ToolUse], str | None] | None = None,
+        workspace: Callable[[ToolUse], str | None] | None = None,
     ) -> None:
         self.roots = roots if isinstance(roots, Directories) else Directories(roots)
         self.rules = Rules.of(rules or {})
@@ -82,8 +92,9 @@ class Permissions:
         self._trusted_servers = trusted_servers
         self._deny_unknown = deny_unknown
         self._cwd = cwd
+        self._workspace = workspace
         self._lock = Lock()
-        self._asked: OrderedDict[tuple[str, str], frozenset[str]] = OrderedDict()
+        self._asked: OrderedDict[tuple[str, str], tuple[Request, frozenset[str]]] = OrderedDict()
 
     @property
     def mode(self) -> Mode:
@@ -102,10 +113,12 @@ class Permissions:
         """The verdict on a call. A person's yes turns a question into an allowance, and may grant more.
 
         Raises:
-            ImportError: it is a shell command, and the extra ``permissions`` is not installed.
+            ToolDefinitionError: it is a shell command, and the extra ``permissions`` is not installed.
             ToolDefinitionError: the tool's ``meta["permission"]`` can't be used.
         """
         request = request_of(use.spec.name, use.args, use.spec, self._trusted_servers)
+        workspace = self._workspace(use) if self._workspace is not None else None
+        request = replace(request, workspace=workspace or "")
         cwd = self._cwd(use) if self._cwd is not None and request.command is not None else None
         decision = self.decide(request, session=use.ctx.session, cwd=cwd)
         if decision.answer != "ask":
@@ -169,7 +182,7 @@ class Permissions:
 
     def _remember(self, use: ToolUse, decision: Decision) -> None:
         with self._lock:
-            self._asked[use.ctx.session, use.call.id] = _places(decision)
+            self._asked[use.ctx.session, use.call.id] = decision.request, _places(decision)
             while len(self._asked) > _MAX_ASKED:
                 self._asked.popitem(last=False)
 
@@ -178,7 +191,7 @@ class Permissions:
         answer = use.decision
         with self._lock:
             asked = self._asked.pop((use.ctx.session, use.call.id), None)
-        if asked is not None and asked != _places(decision) and (answer is None or answer.args is None):
+        if asked is not None and asked[0] == decision.request and asked[1] != _places(decision):
             reason = "its paths lead elsewhere than when a person was asked: make the call again"
             return Verdict.deny(reason, by="path", details=verdict_of(decision).details)
         said = answer.details.get("grant") if answer is not None else None

@@ -5,7 +5,8 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from .code_options import git_command
+from .git_options import git_command
+from .options import has_option
 from .shell_plan import SimpleCommand, Unreadable, Word, names
 
 _URL_CLIENTS = names("curl wget http https xh aria2c lynx w3m links")
@@ -15,6 +16,18 @@ _GIT_REMOTE = names("clone fetch pull push ls-remote remote submodule")
 _OTHERS = names(
     "npm pnpm yarn pip pip3 uv gem cargo go docker podman kubectl apt apt-get brew gh aws gcloud az"
 )
+_UNTOLD = "?"  # no name of a host: rules may hold for it
+_ELSEWHERE: dict[str, tuple[str, str]] = {  # options that lead to another host than the one that is named
+    "curl": (
+        "Kx",
+        "config proxy preproxy socks connect-to resolve unix-socket abstract-unix-socket doh-url dns",
+    ),
+    "wget": ("ie", "input-file execute config base use-askpass"),
+    "ssh": ("oJFwW", ""),
+    "scp": ("oJFS", ""),
+    "sftp": ("oJFS", ""),
+    "rsync": ("e", "rsh proxy rsync-path files-from"),
+}
 _TAKES_VALUE = re.compile(r"-[bcDEeFIiJLlmOopQRSWw]")
 _REMOTE = re.compile(r"(?:[\w.-]+@)?([A-Za-z0-9][\w.-]*):(?!//)")
 
@@ -38,12 +51,15 @@ def hosts_of(commands: Sequence[SimpleCommand]) -> tuple[tuple[str, ...], bool]:
 def _hosts(name: str, arguments: Sequence[Word]) -> list[str] | None:
     """None where the program doesn't use the network by trade."""
     texts = [word.text for word in arguments if word.text is not None and not word.text.startswith("-")]
+    elsewhere = [_UNTOLD] if has_option(arguments, *_ELSEWHERE.get(name, ("", ""))) else []
     if name in _URL_CLIENTS:
-        return [_url_host(text if "://" in text else f"http://{text}") for text in texts if _is_address(text)]
+        urls = [text if "://" in text else f"http://{text}" for text in texts if _is_address(text)]
+        return [_url_host(url) for url in urls] + elsewhere
     if name in _HOST_CLIENTS:
-        return [text.rpartition("@")[2] for text in _without_values(arguments) if _is_address(text)][:1]
+        hosts = [text.rpartition("@")[2] for text in _without_values(arguments) if _is_address(text)]
+        return hosts[:1] + elsewhere
     if name in _COPIERS:
-        return [match[1] for text in texts if (match := _REMOTE.match(text))]
+        return [match[1] for text in texts if (match := _REMOTE.match(text))] + elsewhere
     if name == "git":
         return _git_hosts(arguments, texts)
     return [] if name in _OTHERS else None

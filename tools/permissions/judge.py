@@ -8,7 +8,7 @@
  6. is it internal to the host?                                                   allow
  7. does it leave the roots?                                                      ask, each time
  8. has a person granted exactly this?                                            allow
- 9. does an ask rule match?                                                       ask
+ 9. does an ask rule match, or does git use the settings of a strange repository?  ask
 10. does an allow rule match?                                                     allow
 11. what does the mode say?
 
@@ -16,37 +16,21 @@ The mode ``bypass`` leaves out 7 and 9. Read with: ``engine.py``, ``rules.py``.
 """
 
 import functools
-from collections.abc import Callable, Collection, Iterator
-
-from msgspec import Struct
+from collections.abc import Iterator
 
 from . import commands
 from .decision import Finding
-from .directories import Directories
 from .modes import Answer, Mode, mode_answer
+from .paths import Place
 from .reasons import why_asked
 from .requests import Request
 from .rule_syntax import Rule
-from .rules import Match, Rules, allowing, restricting
+from .rules import Match, allowing, restricting
 from .scopes import Access, scope_of
 from .searching import found_below
+from .settings import Settings
+from .surroundings import program_inside, strange_repository
 from .tool_shapes import Depth
-
-
-class Settings(Struct, frozen=True, kw_only=True):
-    """How a request is judged. ``sensitive`` are ask rules for files that are not edited or shown in passing.
-
-    ``granted`` says by what a key is granted, if it is.
-    """
-
-    roots: Directories
-    mode: Mode
-    rules: Rules
-    sensitive: Rules
-    plan_tools: Collection[str]
-    plan_allows: Callable[[Request], bool] | None
-    deny_unknown: bool
-    granted: Callable[[str], str]
 
 
 class Judge:
@@ -71,6 +55,7 @@ class Judge:
             self._outside,
             self._granted,
             self._asked,
+            self._surrounded,
             self._mentioned,
             self._allowed,
         ):
@@ -155,7 +140,7 @@ class Judge:
         if self._mode != "plan" or access.capability == "read":
             return None
         if self._hook_allows:
-            return self._finding("allow", access, "hook plan_allows")
+            return self._surrounded(access) or self._finding("allow", access, "hook plan_allows")
         internal = access.capability == "internal" and self._request.tool in self._settings.plan_tools
         if internal or self._is_planned(access):
             return self._finding("allow", access, "mode plan")
@@ -195,6 +180,14 @@ class Judge:
                 shown = access.place.given if access.place is not None else self._request.tool
                 return self._by_rule("ask", access, rule, f"{shown} is a file to be careful with")
         return self._searched((*self._settings.rules.ask, *self._settings.sensitive.ask), access)
+
+    def _surrounded(self, access: Access) -> Finding | None:
+        """Settings of git name programs: those of a repository that is not ``.git`` anybody may have written."""
+        if access.plan is None or self._mode == "bypass":
+            return None
+        found = strange_repository(access.plan, self._cwd)
+        reason = f"git uses the settings in {self._roots.shown(Place(found, found, found))}, which may run programs"
+        return self._finding("ask", access, "git", reason) if found else None
 
     def _searched(self, rules: tuple[Rule, ...], access: Access, *, once: bool = False) -> Finding | None:
         """A search of a directory that holds what a rule keeps from being read."""
@@ -247,8 +240,10 @@ class Judge:
 
     @functools.cached_property
     def _reads_only(self) -> bool:
-        """Whether the command surely only reads, and it is known what."""
+        """Whether the command surely only reads, it is known what, and its programs are those of the system."""
         if self._request.command is None:
             return False
         plan = commands.analyse(self._request.command)
-        return commands.is_read_only(plan) and commands.mentions(plan, self._cwd).complete
+        if not commands.is_read_only(plan) or not commands.mentions(plan, self._cwd).complete:
+            return False
+        return not program_inside(commands.programs(plan), self._roots, self._cwd)

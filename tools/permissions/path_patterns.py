@@ -30,8 +30,6 @@ class PathPattern:
     def __init__(self, pattern: str) -> None:
         if pattern.endswith("/"):
             pattern += "**"
-        if pattern == "~" or pattern.startswith("~/"):
-            pattern = os.path.expanduser(pattern)
         self._absolute = pattern.startswith("/")
         self.is_name = "/" not in pattern
         text = pattern.lstrip("/") or ("**" if self._absolute else "")
@@ -89,9 +87,18 @@ class PathPattern:
         return False
 
 
-@lru_cache(maxsize=1024)
 def path_pattern(pattern: str) -> PathPattern:
-    """The compiled pattern."""
+    """The compiled pattern; ``~`` and ``~/x`` are in what is the home directory now.
+
+    Raises:
+        ToolError: it can't be used; the message says why.
+    """
+    at_home = pattern == "~" or pattern.startswith("~/")
+    return _compiled(os.path.expanduser(pattern) if at_home else pattern)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> PathPattern:
     return PathPattern(pattern)
 
 

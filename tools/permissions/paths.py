@@ -68,14 +68,14 @@ def resolve(path: StrPath, base: str | None = None, *, alike: bool = False) -> s
         if mode is None and alike and not missing and (seen := _looks_like(here, name)) is not None:
             inner = os.path.join(here, seen)
             mode = _mode(inner)
+        target = _target(inner) if mode is not None and stat.S_ISLNK(mode) else None
         missing = mode is None
-        if mode is None or not stat.S_ISLNK(mode):
+        if target is None:
             here = inner
             continue
         hops += 1
         if hops > _MAX_HOPS:
             raise ValueError("it leads through too many links")
-        target = os.readlink(inner)
         if target.startswith("/"):
             here = "/"
         pending.extendleft(reversed(_names(target)))
@@ -89,6 +89,14 @@ def _names(path: str) -> list[str]:
 def _mode(path: str) -> int | None:
     try:
         return os.lstat(path).st_mode
+    except OSError:
+        return None
+
+
+def _target(link: str) -> str | None:
+    """Where a link leads; None for one that nobody can follow: it is gone, or another user's in ``/proc``."""
+    try:
+        return os.readlink(link)
     except OSError:
         return None
 

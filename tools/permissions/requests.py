@@ -10,7 +10,7 @@
    unknown.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -65,6 +65,8 @@ def request_of(tool: str, args: JSON, spec: ToolSpec, trusted_servers: Collectio
         shape = said or Shape(capability=hinted(tool, spec, trusted_servers))
     elif said is not None:
         shape = replace(shape, capability=stricter(shape.capability, said.capability))
+    if not all(_takes(spec, name) for name in shape.reads):
+        shape = replace(shape, default="")
     request = _read(tool, args, shape)
     return replace(
         request,
@@ -72,6 +74,12 @@ def request_of(tool: str, args: JSON, spec: ToolSpec, trusted_servers: Collectio
         destructive=spec.destructive is True and tool not in TABLE,
         read_only=spec.read_only is True or tool == "web_search",
     )
+
+
+def _takes(spec: ToolSpec, name: str) -> bool:
+    """Whether a tool has an argument of that name, as far as it says: another one of the same name may not."""
+    properties = spec.schema.get("properties")
+    return not isinstance(properties, Mapping) or name in properties
 
 
 def stricter(one: Capability, other: Capability) -> Capability:

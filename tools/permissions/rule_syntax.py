@@ -22,7 +22,7 @@ from msgspec import Struct
 from unspool.kernel.errors import AgentError, ToolError
 
 from .hosts import HostPattern
-from .path_patterns import PathPattern
+from .path_patterns import path_pattern
 
 Kind: TypeAlias = Literal["bash", "read", "edit", "webfetch", "subagent", "tool"]
 """What a rule looks at."""
@@ -87,7 +87,7 @@ def _parse(text: str) -> tuple[Kind, str]:
     if pattern == "*":
         return kind, ""
     if kind in ("read", "edit"):
-        PathPattern(pattern)
+        path_pattern(pattern)
     elif kind == "webfetch":
         HostPattern(pattern)
     elif kind == "subagent" and not _NAME.fullmatch(pattern):

@@ -40,7 +40,8 @@ class Access(Struct, frozen=True, kw_only=True):
 class Scope(Struct, frozen=True, order=True):
     """What a grant covers: one ``capability`` of one ``tool`` on one ``target``.
 
-    The target is an absolute path, a host, the hash of a command and its directory, an agent, or empty.
+    The target is an absolute path, a host, the hash of a command and its directory or of a URL without a plain host,
+    an agent, or empty.
     ``text`` is for people.
     """
 
@@ -63,8 +64,8 @@ def scope_of(request: Request, access: Access, roots: Directories, cwd: str) -> 
     if access.place is not None:
         target, text = access.place.real, shown(roots.shown(access.place))
     elif access.capability == "network" and access.url:
-        target = access.host or access.url
-        text = shown(target)
+        target = access.host or _digest(access.url, "")
+        text = shown(access.host or access.url)
     else:
         target = text = access.agent
     if request.key and not target:

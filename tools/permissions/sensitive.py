@@ -18,7 +18,8 @@ _SECRETS: Final = (
 _RUN_LATER: Final = (
     ".git", ".gitconfig", ".gitmodules", "**/.husky/**", ".pre-commit-config.yaml",
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zprofile", ".zshenv", ".zlogin",
-    "~/.config/fish/**", "~/.local/bin/**", "**/.vscode/**", "**/.idea/**", "**/.github/workflows/**",
+    ".bash_aliases", ".zlogout", "~/.config/fish/**", "~/.config/git/**", "~/.config/systemd/**", "~/.config/autostart/**",
+    "~/.jq", "~/.local/bin/**", "**/.vscode/**", "**/.idea/**", "**/.github/workflows/**",
 )  # fmt: skip
 
 SENSITIVE: Final[tuple[str, ...]] = (

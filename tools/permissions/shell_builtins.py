@@ -7,7 +7,7 @@ bash evaluates more than it seems: a name like ``a[$(cmd)]`` runs its subscript 
 import re
 from collections.abc import Callable, Sequence
 
-from .shell_plan import SimpleCommand, Unreadable, Word, names
+from .shell_plan import Assignment, SimpleCommand, Unreadable, Word, names
 
 _CHANGES = names(
     ". source alias unalias shopt enable hash bind complete compgen compopt mapfile readarray let fc "
@@ -37,7 +37,17 @@ def is_harmless_variable(name: str, *, exported: bool = True) -> bool:
 def has_harmless_variables(command: SimpleCommand) -> bool:
     """Whether this holds for each one that a command sets; those without a command aren't exported."""
     exported = bool(command.words)
-    return all(is_harmless_variable(one.name, exported=exported) for one in command.assignments)
+    return all(
+        is_harmless_variable(one.name, exported=exported) and _is_harmless_value(one)
+        for one in command.assignments
+    )
+
+
+def _is_harmless_value(assignment: Assignment) -> bool:
+    """Whether the C library surely looks for no file of the line's choice: a catalogue of messages holds formats."""
+    if not re.fullmatch(r"LANG|LANGUAGE|TERM|LC_\w+", assignment.name):
+        return True
+    return assignment.value.text is not None and "/" not in assignment.value.text
 
 
 _DANGEROUS = re.compile(
@@ -100,10 +110,16 @@ def _check_declare(arguments: Sequence[Word]) -> None:
             raise Unreadable("declares a variable that means something to programs")
 
 
+_COUNTS = re.compile(r"%[-+ #0'*.\d]*[hlqLjzt]*n")  # ``%n`` puts a number into the variable that it is given
+
+
 def _check_printf(arguments: Sequence[Word]) -> None:
-    first = arguments[0] if arguments else Word("", "")
-    if (first.text is None and not first.is_argument) or (first.text or "").startswith("-v"):
+    options = [word for word in arguments[:1] if (word.text or "") == "--"]
+    first, *values = [*arguments[len(options) :], Word("", "")]
+    if first.text is None and (not first.is_argument or len(values) > 1):
         raise Unreadable("printf may assign a variable")
+    if (first.text or "").startswith("-v") or _COUNTS.search((first.text or "").replace("%%", "")):
+        raise Unreadable("printf assigns a variable")
 
 
 def _check_test(arguments: Sequence[Word]) -> None:

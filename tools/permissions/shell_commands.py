@@ -14,12 +14,14 @@ import msgspec
 
 from . import shell_syntax
 from .code_options import check_options, interpreted_code
+from .inner import Inner, Wrapped
 from .shell_builtins import check_builtin, is_declaration
 from .shell_characters import MAX_BYTES
 from .shell_effects import with_effects
 from .shell_plan import Assignment, Redirect, ShellPlan, SimpleCommand, Unreadable, Word
-from .shell_words import MAX_DEPTH, Token
-from .wrappers import Inner, Wrapped, wrapped
+from .shell_words import Token
+from .word_reader import MAX_DEPTH
+from .wrappers import wrapped
 
 _MAX_READ = 4 * MAX_BYTES  # characters, those of inner code once more for each level
 _MAX_COMMANDS = 1000
@@ -32,7 +34,7 @@ def analyse(command: str) -> ShellPlan:
     Never raises for what the text holds; takes a few seconds at most, for the worst text of 64 KB.
 
     Raises:
-        ImportError: the extra ``permissions`` is not installed.
+        ToolDefinitionError: the extra ``permissions`` is not installed.
     """
     reader = _Reader()
     reader.read(command, _Context())
@@ -76,8 +78,6 @@ class _Reader:
         self.operators |= syntax.operators
         for token in shell_syntax.expanded_words(syntax):
             self._substitutions(token.word, context)
-        for body in syntax.bodies:
-            self._substitution(body, context)
         for statement in syntax.statements:
             self._run(
                 tuple(token.word for token in statement.words),

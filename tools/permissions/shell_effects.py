@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from .code_options import has_option
 from .hosts_of import hosts_of
+from .options import has_option
 from .read_only import MOSTLY_READ, ONLY_READ
 from .shell_plan import ShellPlan, SimpleCommand, Word, names
 
-_NO_PATHS = names(
+NO_PATHS = names(
     "echo printf tr basename dirname pwd true false : seq sleep id whoami uname which type nproc arch "
     "groups tty free uptime ps printenv exit wait date set"
 )
@@ -55,7 +55,7 @@ class _Effects:
         for redirect in command.redirects:
             if redirect.reads:
                 self._put(redirect.target, self.reads)
-            if redirect.writes:
+            if redirect.writes and not redirect.is_duplicate:
                 self._put(redirect.target, self.writes)
         for word in file_reads(command):
             self._put(word, self.reads)
@@ -96,7 +96,7 @@ def file_reads(command: SimpleCommand) -> Iterator[Word]:
         yield from (word for word in arguments if _looks_outside(word))
     elif name in ("cp", "install", "scp", "rsync", "ln"):
         yield from list(_path_arguments(arguments))[:-1]
-    elif (name in ONLY_READ or name in MOSTLY_READ) and name not in _NO_PATHS:
+    elif (name in ONLY_READ or name in MOSTLY_READ) and name not in NO_PATHS:
         paths = list(_path_arguments(arguments))
         if (
             name in _PATTERN_FIRST

@@ -1,6 +1,6 @@
 """What a shell command line would do, as plain values.
 
-Built by ``shell_commands.analyse``; read by ``shell_match`` (rules) and by the permission engine.
+Built by ``shell_commands.analyse``; read by ``shell_rules`` (rules) and by the permission engine.
 """
 
 import msgspec
@@ -9,6 +9,10 @@ import msgspec
 def names(text: str) -> frozenset[str]:
     """A set of names, written with blanks between them."""
     return frozenset(text.split())
+
+
+DOCUMENTS = ("<<", "<<-", "<<<")
+"""Redirections whose target is the text that is read."""
 
 
 class Unreadable(Exception):
@@ -43,7 +47,10 @@ class Assignment(msgspec.Struct, frozen=True):
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """A redirection: ``op`` as written (``>``, ``<<<``, …), its descriptor, and the target word."""
+    """A redirection: ``op`` as written (``>``, ``<<<``, …), its descriptor, and the target word.
+
+    The target of a here-document is its body.
+    """
 
     op: str
     target: Word
@@ -55,18 +62,28 @@ class Redirect(msgspec.Struct, frozen=True):
 
     @property
     def writes(self) -> bool:
-        """Whether it opens a file for writing; descriptors, /dev/null and the like are none."""
-        if self.op in ("<", "<<", "<<-", "<<<", "<&"):
+        """Whether it may write a file. The standard streams, /dev/null and the like are none; another descriptor
+        may be anything that the shell has open.
+        """
+        if self.op in ("<", *DOCUMENTS):
             return False
         text = self.target.text
-        if self.op == ">&" and text is not None and (text == "-" or text.rstrip("-").isdecimal()):
-            return False
+        if self.is_duplicate:
+            return text is None or text.rstrip("-") not in ("", "0", "1", "2")
         return text not in ("/dev/null", "/dev/stdout", "/dev/stderr")
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether the target is a descriptor, not a file."""
+        text = self.target.text
+        return self.op == "<&" or (
+            self.op == ">&" and text is not None and (text == "-" or text.rstrip("-").isdecimal())
+        )
 
     @property
     def is_network(self) -> bool:
         start = self.target.text if self.target.text is not None else self.target.prefix
-        return self.op != "<<<" and start.startswith(("/dev/tcp/", "/dev/udp/"))
+        return self.op not in DOCUMENTS and start.startswith(("/dev/tcp/", "/dev/udp/"))
 
 
 class SimpleCommand(msgspec.Struct, frozen=True):

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
+from unspool.kernel.errors import ToolDefinitionError
+
 from .shell_plan import Unreadable, names
 from .shell_words import Scan, Token, scan
 
@@ -51,7 +53,6 @@ class Syntax(NamedTuple):
     statements: list[Statement]
     operators: set[str]
     other_words: list[Token]
-    bodies: list[str]
 
 
 def read(text: str) -> Syntax:
@@ -59,7 +60,7 @@ def read(text: str) -> Syntax:
 
     Raises:
         Unreadable: the line can't be known for sure.
-        ImportError: the extra ``permissions`` is not installed.
+        ToolDefinitionError: the extra ``permissions`` is not installed.
     """
     scanned = scan(text)
     syntax = _Statements(scanned).read()
@@ -75,7 +76,7 @@ class _Statements:
     def __init__(self, scanned: Scan) -> None:
         self.tokens = scanned.tokens
         self.at = 0
-        self.syntax = Syntax([], set(), [], scanned.bodies)
+        self.syntax = Syntax([], set(), [])
 
     def read(self) -> Syntax:
         while self.at < len(self.tokens):
@@ -223,8 +224,8 @@ def _language() -> tuple[Any, Any]:
         binding = importlib.import_module("tree_sitter")
         grammar = importlib.import_module("tree_sitter_bash")
     except ImportError as error:
-        raise ImportError(
-            "shell commands can't be analysed without a parser: pip install 'unspool[permissions]'"
+        raise ToolDefinitionError(
+            "permissions: shell commands can't be judged without a parser: pip install 'unspool[permissions]'"
         ) from error
     return binding, binding.Language(grammar.language())
 

@@ -6,6 +6,7 @@ Each option must be known: otherwise it can't be said which word is the program.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .options import literal
 from .shell_plan import Unreadable, Word
 
 
@@ -66,17 +67,6 @@ PREFIXES = {
         transparent=True,
     ),
 }  # fmt: skip
-
-
-def literal(word: Word) -> str:
-    """The text of a word that must be said.
-
-    Raises:
-        Unreadable: it isn't literal.
-    """
-    if word.text is None:
-        raise Unreadable(f"the program or an option of a wrapper is not literal: {word.raw}")
-    return word.text
 
 
 def program_at(words: Sequence[Word], options: Options) -> int:

@@ -6,30 +6,16 @@ the program. Programs that run something by a side door are in ``code_options``.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from .find_actions import find_actions
+from .inner import Inner, Wrapped, filled
+from .options import literal
 from .shell_plan import Unreadable, Word, names
 from .shell_syntax import RESERVED
-from .wrapper_options import PREFIXES, Options, literal, program_at
+from .wrapper_options import PREFIXES, Options, program_at
 
 SHELLS = names("sh bash dash ash rbash")
 _OTHER_SHELLS = names("zsh ksh ksh93 mksh pdksh yash fish csh tcsh rc es elvish nu xonsh pwsh posh")
-
-
-class Inner(NamedTuple):
-    """Something that a command runs: words, or shell ``code``."""
-
-    words: tuple[Word, ...] = ()
-    code: str | None = None
-    more_words: bool = False
-    covered: bool = False
-
-
-class Wrapped(NamedTuple):
-    """What a command runs besides itself; ``transparent`` as in ``SimpleCommand``."""
-
-    inner: tuple[Inner, ...] = ()
-    transparent: bool = False
 
 
 _RUNNERS = {  # two words, and the rest is a program
@@ -116,7 +102,8 @@ def _env(words: Sequence[Word], more_words: bool) -> Wrapped:
     rest = tuple(words[at:])
     if more_words and all("=" in literal(word) for word in rest):
         raise Unreadable("the program comes from elsewhere")
-    return Wrapped((Inner(rest, more_words=more_words),) if rest else (), transparent=True)
+    shows = all("=" in (word.text or word.prefix) for word in rest)  # the environment: there is no program
+    return Wrapped((Inner(rest, more_words=more_words),) if rest else (), transparent=not shows)
 
 
 def _xargs(words: Sequence[Word], more_words: bool) -> Wrapped:
@@ -129,60 +116,8 @@ def _xargs(words: Sequence[Word], more_words: bool) -> Wrapped:
     if len(given) > 1:
         raise Unreadable("xargs with several replacements")
     mark = literal(words[given[0]])[2:] or literal(words[given[0] + 1])
-    rest = tuple(_filled(word, mark) for word in words[at:])
+    rest = tuple(filled(word, mark) for word in words[at:])
     return _prefix((words[0], *rest), more_words, Options(transparent=True))
-
-
-def _filled(word: Word, mark: str) -> Word:
-    if mark not in (word.raw if word.text is None else word.text):
-        return word
-    return Word(word.raw, None, (word.text or word.prefix).partition(mark)[0], word.splits)
-
-
-_FIND_VALUES = names(
-    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -newer -anewer -cnewer -newermt "
-    "-size -type -xtype -mtime -mmin -ctime -cmin -atime -amin -user -group -uid -gid -perm -maxdepth -mindepth "
-    "-printf -regextype -inum -links -samefile -fprint -fprint0 -fls -used -fstype"
-)
-_FIND_FLAGS = names(
-    "-print -print0 -prune -o -a -not -and -or ! ( ) , -depth -d -L -H -P -follow -xdev -mount -empty -executable "
-    "-readable -writable -ls -quit -true -false -nouser -nogroup -daystart -noleaf -warn -nowarn"
-)
-
-
-def _find(words: Sequence[Word], more_words: bool) -> Wrapped:
-    """Word by word, so that no value passes for an action, nor an action for a value."""
-    inner: list[Inner] = []
-    at = 1
-    while at < len(words):
-        text = words[at].text
-        if text in _FIND_VALUES:
-            if at + 1 < len(words) and words[at + 1].splits:
-                raise Unreadable("an argument of find may be an action")
-            at += 1
-        elif text in ("-exec", "-execdir", "-ok", "-okdir"):
-            end = _action_end(words, at + 1)
-            inner.append(Inner(tuple(_filled(one, "{}") for one in words[at + 1 : end])))
-            at = end
-        elif text == "-delete":
-            inner.append(Inner((Word("rm", "rm"), Word("{}", None))))
-        elif (text is None and not words[at].is_argument) or (
-            text and text[0] == "-" and text not in _FIND_FLAGS
-        ):
-            raise Unreadable("an argument of find may be an action")
-        at += 1
-    if more_words:
-        raise Unreadable("find with arguments from elsewhere")
-    return Wrapped(tuple(inner))
-
-
-def _action_end(words: Sequence[Word], start: int) -> int:
-    for i in range(start, len(words)):
-        if words[i].text == ";" or (words[i].text == "+" and words[i - 1].text == "{}"):
-            if i == start:
-                break
-            return i
-    raise Unreadable("find runs something unusual")
 
 
 def _shell(words: Sequence[Word], more_words: bool) -> Wrapped:
@@ -264,7 +199,7 @@ _SPECIAL: dict[str, Callable[[Sequence[Word], bool], Wrapped]] = {
     **dict.fromkeys(SHELLS, _shell),
     "env": _env,
     "xargs": _xargs,
-    "find": _find,
+    "find": find_actions,
     "command": _command,
     "time": _time,
     "eval": _eval,

@@ -64,6 +64,38 @@ def test_a_question_has_all_its_reasons(tmp_path: Path) -> None:
     assert (said["outside"], said["keys"], said["grants"]) == (True, [], {"once": "this call"})
 
 
+HOSTILE: dict[str, Request] = {  # as large as a call may be
+    "a command": Request(tool="bash", capability="exec", command="x" * 60_000),
+    "paths outside": Request(tool="bash", capability="exec", command="cat " + " ".join(f"../f{n}" for n in range(1900))),
+    "long paths": Request(tool="bash", capability="exec", command="cat " + " ".join("../" * 900 + f"{n}" for n in range(20))),
+    "code": Request(tool="python", capability="exec", code="x" * 1_000_000),
+    "files": Request(tool="apply_patch", capability="write", writes=tuple(f"../{'x' * 200}{n}" for n in range(200))),
+    "a URL": Request(tool="fetch_url", capability="network", urls=("http:\\" + "x" * 1_000_000,)),
+    "agents": Request(tool="subagent", capability="internal", agents=tuple(["x" * 1000] * 1000)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("request_", HOSTILE.values(), ids=HOSTILE)
+def test_what_is_recorded_of_a_large_request_is_bounded(request_: Request, tmp_path: Path) -> None:
+    said = verdict(tmp_path, request_)
+    assert len(json.dumps(said)) < 80_000
+    assert len(str(said["reason"])) < 4000
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    writes = tuple(f"../{n}" for n in range(60))
+    said = verdict(tmp_path, Request(tool="apply_patch", capability="write", writes=writes))
+    assert isinstance(said["paths"], list)
+    assert (len(said["paths"]), said["left_out"]) == (50, 10)
+
+
+def test_half_a_secret_is_hidden_too(tmp_path: Path) -> None:
+    command = "x" * 490 + " " + KEY
+    assert "sk-ant" not in json.dumps(
+        verdict(tmp_path, Request(tool="bash", capability="exec", command=command))
+    )
+
+
 def test_a_large_request_is_told_in_few_words_and_recorded_in_full(tmp_path: Path) -> None:
     request = Request(tool="apply_patch", capability="write", writes=tuple(f"f{n:02}" for n in range(30)))
     said = verdict(tmp_path, request)

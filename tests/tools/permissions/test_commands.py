@@ -164,6 +164,17 @@ DENIED = [
     ("Read(secrets/**)", "rg x", "ask"),
     ("Read(secrets/**)", "rg x src", "allow"),
     ("Read(secrets/**)", "cat a.txt", "allow"),
+    ("Read(secrets/**)", "diff -r . src", "ask"),
+    ("Read(secrets/**)", "tar cf - .", "ask"),
+    ("Read(secrets/**)", "tar -czf x.tgz .", "ask"),
+    ("Read(secrets/**)", "tar --create -f x.tar .", "ask"),
+    ("Read(secrets/**)", "tar -czf x.tgz src", "allow"),
+    ("Read(secrets/**)", "tar xf x.tar -C .", "allow"),
+    ("Read(secrets/**)", "cp -r . sub/copy", "ask"),
+    ("Read(secrets/**)", "cp -a . sub/copy", "ask"),
+    ("Read(secrets/**)", "cp a.txt sub", "allow"),
+    ("Read(secrets/**)", "rsync --archive . sub/copy", "ask"),
+    ("Read(secrets/**)", "zip -qr x.zip .", "ask"),
     ("Edit(src/**)", "echo x > src/main.py", "deny"),
     ("Edit(src/**)", "rm src/main.py", "deny"),
     ("Edit(src/**)", "frob src/main.py", "ask"),
@@ -173,6 +184,11 @@ DENIED = [
     ("WebFetch(evil.org)", "curl https://EVIL.org./x", "deny"),
     ("WebFetch(evil.org)", "curl https://good.org/x", "allow"),
     ("WebFetch(evil.org)", "curl $URL", "ask"),
+    ("WebFetch(evil.org)", "curl -K list https://good.org", "ask"),
+    ("WebFetch(evil.org)", "curl https://good.org --con list", "ask"),
+    ("WebFetch(evil.org)", "curl -sx $PROXY https://good.org", "ask"),
+    ("WebFetch(evil.org)", "curl --resolve good.org:443:1.2.3.4 https://good.org", "ask"),
+    ("WebFetch(evil.org)", "curl --connect-to ::evil.org: https://good.org", "ask"),
     ("WebFetch(evil.org)", "ls", "allow"),
     ("Bash", "ls", "deny"),
     ("bash", "ls", "deny"),
@@ -223,3 +239,78 @@ def test_protected_files_are_not_for_commands(base: Path) -> None:
     assert answer("cat log") == "allow"
     for command in ("echo > log", "rm log", "frob log", "frob --out=log", "mv log x", "cat a > ./src/../log"):
         assert answer(command) == "deny", command
+
+
+def test_a_link_that_nobody_can_follow_is_judged_by_where_it_is(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def readlink(path: str) -> str:  # as /proc does for links of other users' processes
+        raise PermissionError(path)
+
+    (base / "out" / "link").symlink_to("x")
+    monkeypatch.setattr("unspool.tools.permissions.paths.os.readlink", readlink)
+    assert run(base, "cat ../out/link").answer == "ask"
+
+
+def test_in_plan_mode_too_a_strange_repository_is_asked_about(base: Path) -> None:
+    for name in ("objects", "refs"):
+        (base / "w/sub" / name).mkdir()
+    (base / "w/sub/HEAD").write_text("x")
+    options: dict[str, Any] = {"mode": "plan", "plan_allows": lambda request: only_reads(request.command)}
+    assert run(base, "git status", **options).answer == "allow"
+    assert run(base, "git -C sub status", **options).answer == "ask"
+    assert run(base, "cd sub/deep && git status", **options).answer == "ask"
+
+
+MANY = " ".join(f"f{n}" for n in range(2500))
+
+
+@pytest.mark.parametrize("command", [f"frob {MANY} .env", f"frob {MANY} secrets/x", "frob many/*"])
+def test_a_line_with_more_paths_than_are_looked_at_is_not_covered_by_a_rule(command: str, base: Path) -> None:
+    (base / "w/many").mkdir()
+    for n in range(1200):
+        (base / "w/many" / f"f{n}").touch()
+    rules = Rules.parse(allow=["Bash(frob *)"])
+    assert run(base, command, rules=rules).answer == "ask"
+    assert run(base, "frob f1 f2 f3", rules=Rules.parse(allow=["Bash(frob *)"])).answer == "allow"
+
+
+UNTOLD = [  # with rules for all of these programs, and none of them for .env
+    "x=.env; cat $x",
+    'x=.env; cat "$x"',
+    "cat ${x:-.env}",
+    "cat src/$x",
+    "cat .{e,}nv",
+    "cat .en{v,}",
+    "cat sub/.e[n]v",
+    "cat $PWD/.env",
+    "cat ~+/.env",
+    "cat < $x",
+    "cat list | xargs cat",
+    "find . -name '*' -exec cat {} +",
+    "for f in .e*; do cat $f; done",
+    'cd "$OLDPWD" && cat x',
+    "git add $x",
+]
+
+
+@pytest.mark.parametrize("command", UNTOLD)
+def test_a_rule_does_not_cover_paths_that_the_line_does_not_say(command: str, base: Path) -> None:
+    rules = Rules.parse(allow=[f"Bash({name} *)" for name in ("cat", "cd", "xargs", "find", "git")])
+    assert run(base, command, rules=rules).answer == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $x",
+        'printf "%s" "$x"',
+        "cat a.txt",
+        "cat *.txt",
+        'test -n "$x" && cat a.txt',
+        "cat sub/a* 2>/dev/null",
+    ],
+)
+def test_a_rule_covers_what_is_no_path(command: str, base: Path) -> None:
+    rules = Rules.parse(allow=[f"Bash({name} *)" for name in ("cat", "echo", "printf", "test")])
+    assert run(base, command, rules=rules).answer == "allow"

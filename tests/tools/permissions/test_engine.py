@@ -480,3 +480,35 @@ def test_no_path_leaves_the_roots_unasked(path: str, base: Path) -> None:
     if decision.answer == "allow":
         assert place is not None
         assert place.real.startswith((f"{base}/w", f"{base}/state/"))
+
+
+def test_a_directory_has_no_default_where_the_tool_takes_it_by_another_name(base: Path) -> None:
+    engine = engine_of(base)
+    for tool, argument, answer in (
+        ("grep", "dir", "ask"),
+        ("list_dir", "folder", "ask"),
+        ("list_dir", "path", "allow"),
+    ):
+        spec = ToolSpec(name=tool, schema={"type": "object", "properties": {argument: {"type": "string"}}})
+        args = {} if argument == "path" else {argument: "/etc"}
+        assert engine.decide(request_of(tool, args, spec)).answer == answer
+
+
+SETTINGS = [  # of programs that run by themselves, in a workspace that is the home directory
+    ".config/git/config",
+    ".config/systemd/user/x.service",
+    ".config/autostart/x.desktop",
+    ".bash_aliases",
+    ".zlogout",
+    ".jq",
+    ".ssh/config",
+]
+
+
+@pytest.mark.parametrize("path", SETTINGS)
+def test_settings_that_run_programs_are_asked_about(
+    path: str, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(base / "w"))
+    engine = engine_of(base, mode="accept-edits")
+    assert ask(engine, "write_file", path=path, content="").answer == "ask"

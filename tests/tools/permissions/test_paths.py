@@ -11,7 +11,7 @@ from unspool.kernel.errors import ToolError
 from unspool.tools.files.root import Roots as FileRoots
 from unspool.tools.permissions import Directories, Request
 from unspool.tools.permissions.accesses import accesses_of
-from unspool.tools.permissions.path_patterns import PathPattern
+from unspool.tools.permissions.path_patterns import path_pattern
 from unspool.tools.permissions.paths import locate
 
 
@@ -167,10 +167,10 @@ def test_what_a_pattern_means(
     pattern = pattern.replace("{base}", str(base))
     if path is None:
         with pytest.raises(ToolError):
-            PathPattern(pattern)
+            path_pattern(pattern)
         return
     place = locate(path, str(base / "w"))
-    compiled = PathPattern(pattern)
+    compiled = path_pattern(pattern)
     assert (compiled.allows(place, roots), compiled.restricts(place, roots)) == (allows, restricts)
 
 

@@ -278,3 +278,26 @@ async def test_a_store_that_fails_is_told_and_the_grant_holds_for_the_session(wo
     grant = ruling(log.facts, ToolExecDispatch, "w")[2]["grant"]
     assert grant["lasts"] == "session"
     assert "could not be stored" in grant["note"]
+
+
+async def test_arguments_that_a_person_sends_back_as_they_were_change_nothing(work: Path) -> None:
+    (work / "b.txt").write_text("b")
+    (work / "link").symlink_to("a.txt")
+    args = {"path": "link", "content": "new"}
+    agent = agent_of(work, [[call("l", "write_file", **args)], "."], Permissions(work))
+    await agent.run("go")
+    (work / "link").unlink()
+    (work / "link").symlink_to("b.txt")
+    await agent.resume(Verdict.allow(args))
+    assert (work / "b.txt").read_text() == "b"
+
+
+async def test_files_are_judged_where_their_tools_start(work: Path) -> None:
+    rules = Rules.parse(deny=["Read(src/**)"])
+    (work / "src" / "a.txt").write_text("hidden")
+    for where, end in ((None, "ok"), (str(work / "src"), "denied")):
+        log = MemoryLog(session="s")
+        permissions = Permissions(work, rules=rules, workspace=partial(start, where))
+        agent = agent_of(work, [[call("r", "read_file", path="a.txt")], "."], permissions, log=log)
+        await agent.run("go")
+        assert ends(log.facts) == {"r": end}

@@ -92,7 +92,7 @@ READ_ONLY = [
     "cd src && ls", "git status", "git log --oneline | head -5", "git diff", "git diff main..dev -- a", "git show HEAD~1",
     "git branch", "git branch -a", "git branch --list 'x*'", "git branch --show-current", "git stash list", "git remote -v",
     "git tag -l", "git blame a", "git ls-files | wc -l", "git -C sub status", "git --no-pager log -3", "git rev-parse HEAD",
-    "git config --get user.name", "git config -l", "git reflog", 'grep -rn "a b" .', "grep -E 'a|b' x", "rg -n foo src",
+    "git config --get user.name", "git config remote.origin.url", "git reflog", 'grep -rn "a b" .', "grep -E 'a|b' x", "rg -n foo src",
     "find . -name '*.py' -type f", "find src -maxdepth 2 -print0 | xargs -0 grep -n foo", "find . -exec grep -l a {} +",
     "sort a | uniq -c | sort -rn", "sort -k2,2n a", "cut -d: -f1 a", "tr a-z A-Z < a", "diff a b", "stat a", "file a",
     "which python", "type ls", "command -v git", "echo hello", 'echo "$x" $y', "printf '%s\\n' a", "[ -f a ] && cat a",
@@ -105,7 +105,7 @@ NOT_READ_ONLY = [
     "rm a", "touch a", "ls > a", "sort -o a a", "sort --outp=a a", "sort -uo a a", "uniq a b", "find . -delete",
     "find . -fprint a", "find . -exec touch {} +", "git commit -m x", "git branch new", "git branch -D x", "git tag v1",
     "git diff --output=a", "git log --outpu=a", "git diff --ext-diff", "git grep -Oless a", "git grep -e -- -Oless a",
-    "git -c color.ui=1 log", "git -p log", "git stash", "git stash drop", "git config user.name x", "git remote add a b",
+    "git -c color.ui=1 log", "git -p log", "git stash", "git stash drop", "git config user.name x", "git config -l", "git remote add a b",
     "git reflog expire --all", "git checkout a", "git $x", "git log $x", 'git log "$x"', "rg --pre x a", "rg -z a",
     "sed -i s/a/b/ x", "sed -ni p x", "sed --in-place s/a/b/ x", "sed -f s x", "awk -f p x", "awk '{print > \"a\"}' x",
     "date -s 12:00", "tree -o a", "tee a", "python x.py", "./ls", "/tmp/ls", "./env ls", "./timeout 5 ls", "curl x", "ls &", "FOO=1 ls", "PATH=x ls",
@@ -317,10 +317,11 @@ def test_hosts(command: str, hosts: list[str], network: bool) -> None:
 MISSING = """
 import sys
 sys.modules["tree_sitter_bash"] = None
+from unspool.kernel.errors import ToolDefinitionError
 from unspool.tools.permissions.shell_commands import analyse
 try:
     analyse("ls")
-except ImportError as error:
+except ToolDefinitionError as error:
     print(error)
 """
 

@@ -236,6 +236,8 @@ RM: dict[str, list[str]] = {  # each may run rm
         "git --config-env=core.pager=X log",
         "git --exec-path=/tmp rm-x",
         "git config alias.y '!rm -rf x'",
+        "git submodule --quiet foreach 'rm -rf x'",
+        "git --git-dir=x status; rm -rf x",
         "git bisect run rm -rf x",
         "git submodule foreach rm -rf x",
         "git rebase -x 'rm -rf x' HEAD~1",
