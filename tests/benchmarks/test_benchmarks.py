@@ -58,3 +58,12 @@ def test_the_model_layer_is_measured_beside_a_bare_client(tmp_path: Path) -> Non
     assert all(str(tmp_path) in reason for reason in result["without an SDK"].values())
     assert {"name", "figure", "bound", "least", "passed"} == set(result["targets"][0])
     assert len(result["targets"]) == 2 + 1 + len(formats)
+
+
+def test_tools_are_measured_beside_programs_and_bare_operations() -> None:
+    result = json.loads(run("tools.py", "--quick", "--json"))
+    rows = result["rows"]
+    assert {name.partition(",")[0] for name in rows} >= {"read_file", "edit_file"}
+    assert all(row["ours"] > 0 and row["bare"] > 0 for row in rows.values())
+    assert all("alone" in row for name, row in rows.items() if name.startswith("grep"))
+    assert result["files"] > 20

@@ -2,12 +2,11 @@
 
 All files are locked, read and patched in memory before the first is written. If a write fails, what was done before
 is undone; where that fails too, the result says what stands.
-Read with: ``patching.py`` and the two forms, ``patch_v4a.py`` and ``patch_unified.py``; ``patch_steps.py``.
+Read with: ``patching.py`` and the two forms, ``patch_v4a.py`` and ``patch_unified.py``; ``patch_steps.py``, ``patch_report.py``.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
@@ -15,7 +14,7 @@ from unspool.kernel.ports import JSON, Refused, ToolContext, ToolResult
 from unspool.tools.text import MAX_RESULT, count_text, shown, shown_list
 
 from .change import Change
-from .diffing import diff_texts
+from .patch_report import details_of, diffs_of, summaries_of
 from .patch_steps import LinkRemoval, Planned, carry_out
 from .patch_unified import parse_unified
 from .patch_v4a import is_v4a, parse_v4a
@@ -24,7 +23,6 @@ from .path_locks import Key, lock_key
 from .workspace import Workspace
 
 MAX_FILES = 200
-_MAX_DIFFS = 24_000  # characters of all diffs together
 _MARK = "\ufeff"
 
 
@@ -64,7 +62,7 @@ def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
 
     def preview(args: JSON, ctx: ToolContext) -> JSON:
         with _planned(workspace, parse_patch(args["patch"]), ctx) as (plans, links):
-            return {"text": "\n".join(_diffs(plans)), "files": _summaries(plans, links)}
+            return {"text": "\n".join(diffs_of(plans)), "files": summaries_of(plans, links)}
 
     @tool(
         read_only=False,
@@ -98,13 +96,13 @@ def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
             patch: the whole patch
         """
         with _planned(workspace, parse_patch(patch), ctx) as (plans, links):
-            texts, summaries = _diffs(plans), _summaries(plans, links)
+            texts, summaries = diffs_of(plans), summaries_of(plans, links)
             old_paths = [plan.change.details["path"] for plan in plans]
             if ctx.cancelled:
                 raise ToolError("cancelled: nothing was changed")
             carry_out(plans, links)
-            files = [_details(plan, path) for plan, path in zip(plans, old_paths, strict=True)]
-            files.append([{"path": link.path, "deleted": True} for link in links])
+            files = [details_of(plan, path) for plan, path in zip(plans, old_paths, strict=True)]
+            files.append([link.details for link in links])
             notes = [f"[{note}]" for plan in plans for note in plan.notes]
             return ToolResult(
                 content="\n".join(
@@ -211,43 +209,3 @@ def _patched(patch: FilePatch, change: Change) -> Patched:
     except ToolError as error:
         raise ToolError(f"{shown(change.path)}: {error}\nnothing was changed") from error
     return done._replace(text=done.text.removeprefix(mark))
-
-
-def _summaries(plans: Sequence[Planned], links: Sequence[LinkRemoval]) -> list[str]:
-    return [*map(_summary, plans), *(f"D {shown(link.path)}" for link in links)]
-
-
-def _summary(plan: Planned) -> str:
-    """A file as in ``git status``: A, M, D or R."""
-    name = shown(plan.change.path)
-    match plan.patch.kind:
-        case "add":
-            return f"A {name}"
-        case "delete":
-            return f"D {name}"
-        case "update":
-            return f"R {name} -> {shown(plan.target)}" if plan.target else f"M {name}"
-
-
-def _diffs(plans: Sequence[Planned]) -> list[str]:
-    """The changes of all files but the deleted ones; what is too much is only named."""
-    texts: list[str] = []
-    left_out: list[str] = []
-    size = 0
-    for plan in plans:
-        if plan.patch.kind == "delete":
-            continue
-        diff = diff_texts(plan.change.text, plan.after, plan.change.path).text
-        size += len(diff)
-        if size > _MAX_DIFFS:
-            left_out.append(plan.change.path)
-        elif diff:
-            texts.append(diff)
-    if left_out:
-        texts.append(f"… (left out: the diffs of {shown_list(left_out)})")
-    return texts
-
-
-def _details(plan: Planned, old_path: str) -> list[dict[str, Any]]:
-    gone = [{"path": old_path, "deleted": True}] if plan.target else []
-    return [*gone, plan.change.details]

@@ -1,5 +1,7 @@
 """``edit_file``: one text of a file replaced by another."""
 
+from collections.abc import Callable
+
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
 from unspool.kernel.ports import JSON, Refused, ToolContext, ToolResult
@@ -17,15 +19,6 @@ def edit_file_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
     ``replacements``. The preview is made by the same matcher and never writes.
     """
 
-    def validate(args: JSON, ctx: ToolContext) -> Refused | None:
-        if refused := workspace.check(args["path"], ctx, must_exist=True, whole=False):
-            return refused
-        try:
-            preview(args, ctx)
-        except ToolError as error:
-            return Refused(str(error))
-        return None
-
     def preview(args: JSON, ctx: ToolContext) -> JSON:
         with workspace.changing(args["path"], ctx) as change:
             path, text = change.path, change.text
@@ -42,7 +35,7 @@ def edit_file_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         concurrency_safe=False,
         activity=lambda args: f"editing {shown(args['path'])}",
         max_result_bytes=MAX_RESULT,
-        validate=validate,
+        validate=refusing(workspace, preview),
         preview=preview,
     )
     def edit_file(
@@ -81,3 +74,20 @@ def edit_file_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
             )
 
     return edit_file
+
+
+def refusing(
+    workspace: Workspace, preview: Callable[[JSON, ToolContext], JSON]
+) -> Callable[[JSON, ToolContext], Refused | None]:
+    """The ``validate`` of a tool that edits the file ``path``: it must be known, and ``preview`` must be possible."""
+
+    def validate(args: JSON, ctx: ToolContext) -> Refused | None:
+        if refused := workspace.check(args["path"], ctx, must_exist=True, whole=False):
+            return refused
+        try:
+            preview(args, ctx)
+        except ToolError as error:
+            return Refused(str(error))
+        return None
+
+    return validate

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
-from unspool.kernel.ports import JSON, Refused, ToolContext, ToolResult
+from unspool.kernel.ports import JSON, ToolContext, ToolResult
 from unspool.tools.text import MAX_RESULT, count_text, shown
 
 from .diffing import diff_texts
+from .edit_file import refusing
 from .editing import edit_text
 from .matching import Matcher
 from .workspace import Workspace
@@ -42,15 +43,6 @@ def multi_edit_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
     ``replacements`` with one entry for each edit.
     """
 
-    def validate(args: JSON, ctx: ToolContext) -> Refused | None:
-        if refused := workspace.check(args["path"], ctx, must_exist=True, whole=False):
-            return refused
-        try:
-            preview(args, ctx)
-        except ToolError as error:
-            return Refused(str(error))
-        return None
-
     def preview(args: JSON, ctx: ToolContext) -> JSON:
         with workspace.changing(args["path"], ctx) as change:
             path, text = change.path, change.text
@@ -65,7 +57,7 @@ def multi_edit_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         concurrency_safe=False,
         activity=lambda args: f"editing {shown(args['path'])}",
         max_result_bytes=MAX_RESULT,
-        validate=validate,
+        validate=refusing(workspace, preview),
         preview=preview,
     )
     def multi_edit(path: str, edits: list[TextEdit], ctx: ToolContext) -> ToolResult:

@@ -32,7 +32,8 @@ class LinkRemoval:
     """A link that is removed, wherever it leads: what is there is not touched, and may be outside."""
 
     def __init__(self, roots: Roots, given: str, path: str, target: str) -> None:
-        self.path = path
+        self.path = roots.relative(path)
+        self.details = {"path": roots.recorded(path), "deleted": True}
         self._roots = roots
         self._given = given
         self._target = target
@@ -44,7 +45,7 @@ class LinkRemoval:
         with roots.place(path, follow=False) as place:
             if place.info is None or not stat.S_ISLNK(place.info.st_mode):
                 return None
-            return cls(roots, path, roots.relative(place.path), os.readlink(place.name, dir_fd=place.fd))
+            return cls(roots, path, place.path, os.readlink(place.name, dir_fd=place.fd))
 
     def do(self) -> None:
         if not unlink_link(self._roots, self._given):

@@ -18,11 +18,13 @@ from unspool.kernel.messages import Document, Image, Text
 from unspool.kernel.ports import BlobStore, ToolContext, ToolResult
 from unspool.tools.text import MAX_RESULT, looks_binary, shown, shown_list, size_text
 
+from .change import decode_file
 from .images import for_model
 from .list_dir import read_dir
 from .root import MissingFileError, Roots
 from .saving import MAX_FILE, sha256
 from .sniffing import binary_kind, image_type, is_pdf
+from .text_file import is_wide
 from .text_range import MAX_LINES, Shown, TextRange
 from .workspace import Workspace
 
@@ -92,6 +94,8 @@ class _Reading:
             return self._image(self._whole(file, MAX_IMAGE), mime_type)
         if is_pdf(start):
             return self._pdf(self._whole(file, MAX_PDF))
+        if is_wide(start):
+            return self._wide(self._whole(file, MAX_FILE), first, limit, column)
         _refuse_binary(file, self._path)
         data = file.read(MAX_FILE + 1) if size <= MAX_FILE else b""
         is_small = size <= MAX_FILE and len(data) <= MAX_FILE
@@ -100,6 +104,17 @@ class _Reading:
         return ToolResult(
             content=shown_lines.text,
             details={"file": self._saw(data if is_small else None, shown_lines), **shown_lines.details},
+        )
+
+    def _wide(self, data: bytes, first: int, limit: int, column: int) -> ToolResult:
+        """Text that is UTF-16 or UTF-32, shown as any other."""
+        decoded = decode_file(data, self._path)
+        text = TextRange(BytesIO(decoded.text.encode()), lambda: self._ctx.cancelled)
+        shown_lines = text.render(first, limit, column)
+        note = f"[the file is {decoded.encoding.upper()}, and stays so when it is changed]"
+        return ToolResult(
+            content=f"{shown_lines.text}\n{note}",
+            details={"file": self._saw(data, shown_lines), **shown_lines.details},
         )
 
     def _whole(self, file: BinaryIO, most: int) -> bytes:
@@ -178,8 +193,6 @@ def _refuse_binary(file: BinaryIO, path: str) -> None:
     """Refuse what is not text; leaves the file at its start."""
     size = file.seek(0, os.SEEK_END)
     for at, sample in _samples(file, size):
-        if not at and sample.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise ToolError(f"{shown(path)} is UTF-16 text: only UTF-8 can be read")
         if looks_binary(sample.replace(b"\0", b"", _FEW if at else 0)):
             kind = binary_kind(b"" if at else sample)
             raise ToolError(f"{shown(path)} is a binary file, not text: {kind}, {size_text(size)}")

@@ -87,7 +87,7 @@ class Roots(Paths):
         try:
             place = self.descent(path).place(make_parents=make_parents, follow=follow)
         except OSError as error:
-            raise told(error, path) from error
+            raise told(error, self.relative(path)) from error
         try:
             yield place
         finally:
@@ -115,7 +115,7 @@ class Roots(Paths):
         while waiting:
             below, level = waiting.popleft()
             try:
-                entries = self._scan(_join(start, below), stop)
+                entries = self._scan(_join(start, below) or ".", stop)
             except _StoppedError:
                 raise
             except ToolError:
@@ -134,15 +134,18 @@ class Roots(Paths):
     def _scan(self, path: str, stop: Callable[[], bool]) -> list[tuple[str, Kind, int, float]]:
         """Name, kind, size and mtime of what is in a directory, in order whatever the case."""
         found: list[tuple[str, Kind, int, float]] = []
-        with self.open_dir(path) as fd, os.scandir(fd) as entries:
-            for count, entry in enumerate(entries):
-                if count % _CANCEL_EVERY == 0 and stop():
-                    raise _StoppedError("cancelled")
-                try:
-                    info = entry.stat(follow_symlinks=False)
-                except OSError:
-                    continue  # gone since
-                found.append((entry.name, _kind(info), info.st_size, info.st_mtime))
+        try:
+            with self.open_dir(path) as fd, os.scandir(fd) as entries:
+                for count, entry in enumerate(entries):
+                    if count % _CANCEL_EVERY == 0 and stop():
+                        raise _StoppedError("cancelled")
+                    try:
+                        info = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue  # gone since
+                    found.append((entry.name, _kind(info), info.st_size, info.st_mtime))
+        except OSError as error:
+            raise told(error, path) from error
         return sorted(found, key=lambda item: (item[0].casefold(), item[0]))
 
     def _open(self, path: str) -> int:

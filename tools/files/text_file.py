@@ -19,6 +19,7 @@ _BOMS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_WIDE: Final = tuple(mark for mark, encoding in _BOMS if encoding != "utf-8")
 _BOM_CHAR: Final = "\ufeff"
 _SAMPLE: Final = 8192
 _NEWLINE: Final = re.compile(r"\r\n|\n|\r")
@@ -52,16 +53,25 @@ class TextFile(NamedTuple):
         A mark that ``text`` itself begins with is not doubled. Bytes that were not UTF-8 become themselves again.
 
         Raises:
-            ToolError: ``text`` holds half a surrogate pair.
+            ToolError: ``text`` holds half a surrogate pair, or could not be read again as text.
         """
         if self.bom:
             text = text.removeprefix(_BOM_CHAR)
         errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
+        if "\0" in text or looks_binary(text[:_SAMPLE].encode(errors="replace")[:_SAMPLE]):
+            raise ToolError(
+                "the text can't be stored: it has a NUL, or many control characters, and would be taken for binary"
+            )
         try:
             return self.bom + text.encode(self.encoding, errors)
         except UnicodeEncodeError as error:
             code = f"U+{ord(text[error.start]):04X}"
             raise ToolError(f"the text can't be stored: {code} is half a surrogate pair") from error
+
+
+def is_wide(start: bytes) -> bool:
+    """Whether a file that begins so has a mark of UTF-16 or UTF-32."""
+    return start.startswith(_WIDE)
 
 
 def decode(data: bytes) -> TextFile:

@@ -1,5 +1,6 @@
 """``apply_patch``: both forms, where hunks belong, exact bytes, and all files or none."""
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -70,6 +71,21 @@ V4A: dict[str, tuple[Tree, str, Tree]] = {
         {"readme.md": b"a\n"},
         v4a("*** Update File: readme.md", "*** Move to: README.md", "-a", "+b"),
         {"README.md": b"b\n"},
+    ),
+    "move to where it is": (
+        {"f": b"a\n"},
+        v4a("*** Update File: f", "*** Move to: ./f", "-a", "+b"),
+        {"f": b"b\n"},
+    ),
+    "with the names of a unified diff": (
+        {"f": b"a\nb\n"},
+        v4a("*** Update File: f", "--- a/f", "+++ b/f", "@@ -1,2 +1,2 @@", " a", "-b", "+x"),
+        {"f": b"a\nx\n"},
+    ),
+    "lines that look like those names": (
+        {"f": b"-- f\n"},
+        v4a("*** Update File: f", "--- f", "+++ f"),
+        {"f": b"++ f\n"},
     ),
     "several files": (
         {"f": b"a\n", "g": b"b\n", "h": b"c\n"},
@@ -329,6 +345,16 @@ rename to moved
         unified("@@ -1,2 +1,2 @@", " a", "-b", "+x").replace("\n", "\r\n"),
         {"f": b"a\nx\n"},
     ),
+    "with the byte order mark, as git writes it": (
+        {"f": BOM + b"a\nb\n"},
+        unified("@@ -1,2 +1,3 @@", "-\ufeffa", "+\ufeffx", "+y", " b"),
+        {"f": BOM + b"x\ny\nb\n"},
+    ),
+    "with the mark in a line that stays": (
+        {"f": BOM + b"a\nb\n"},
+        unified("@@ -1,2 +1,2 @@", " \ufeffa", "-b", "+x"),
+        {"f": BOM + b"a\nx\n"},
+    ),
     "to an empty file": ({"f": b""}, unified("@@ -0,0 +1 @@", "+a"), {"f": b"a\n"}),
 }
 
@@ -446,7 +472,12 @@ REFUSED: dict[str, tuple[Tree, str, str]] = {
         v4a("*** Add File: f", "+a", "b"),
         "line 4 of the patch, b: each line",
     ),
-    "no change": ({"f": b"a\n"}, v4a("*** Update File: f", " a"), "a hunk changes nothing"),
+    "no change": (
+        {"f": b"a\nb\n"},
+        v4a("*** Update File: f", "@@", "-a", "+x", "@@", " b"),
+        "hunk 2 of f changes nothing: mark",
+    ),
+    "no change, unified": ({"f": b"a\n"}, unified("@@ -1 +1 @@", " a"), "hunk 1 of f changes nothing: mark"),
     "no hunk": ({"f": b"a\n"}, v4a("*** Update File: f"), "the patch changes nothing in it"),
     "no effect": ({"f": b"a\n"}, v4a("*** Update File: f", "-a", "+a"), "f: the patch changes nothing in it"),
     "not found": (
@@ -565,8 +596,8 @@ REFUSED: dict[str, tuple[Tree, str, str]] = {
     ),
     "moved onto itself": (
         {"f": b"a\n"},
-        v4a("*** Update File: f", "*** Move to: ./f", "-a", "+x"),
-        "f exists already",
+        v4a("*** Update File: f", "*** Move to: ./f"),
+        "f: the patch changes nothing in it",
     ),
     "moved onto one that is moved": (
         {"f": b"a\n", "g": b"b\n"},
@@ -637,6 +668,10 @@ async def test_what_is_said_and_shown(
         "fuzz": 0,
     }
     assert patch.spec_for({"patch": text}).activity == "patching f, g, n and 1 more"
+    assert (
+        patch(patch=v4a("*** Update File: i", "*** Move to: j"), ctx=ctx).content
+        == "patched 1 file:\nR i -> j"
+    )
 
 
 def test_files_must_have_been_read(root: Path, ctx: ToolContext) -> None:
@@ -712,6 +747,41 @@ def test_all_is_undone_if_one_fails(
     monkeypatch.undo()
     patch(patch=ALL_OF_MANY, ctx=ctx)
     assert tree(root) == {"a": BOM + b"A\r\n", "n/new": b"n\n", "m": b"B\n", "k": b"c\n"}
+
+
+def test_a_link_is_deleted_wherever_it_leads(
+    root: Path, patch: FunctionTool[..., ToolResult], ctx: ToolContext
+) -> None:
+    (root.parent / "outside").write_text("secret")
+    put(root, {"f": b"a\n", "target": b"b\n"})
+    for name, to in {"in": "target", "out": "../outside", "nowhere": "none"}.items():
+        (root / name).symlink_to(to)
+    deleted = [f"*** Delete File: {name}" for name in ("in", "out", "nowhere")]
+    text = v4a("*** Update File: f", "-a", "+x", *deleted)
+    result = patch(patch=text, ctx=ctx)
+    assert str(result.content).split("\n")[:5] == ["patched 4 files:", "M f", "D in", "D out", "D nowhere"]
+    gone = [{"path": name, "deleted": True} for name in ("in", "out", "nowhere")]
+    assert result.details["files"][1:] == gone
+    assert sorted(os.listdir(root)) == ["f", "target"]
+    assert (root.parent / "outside").read_text() == "secret"
+
+
+def test_a_deleted_link_is_put_back(
+    root: Path, patch: FunctionTool[..., ToolResult], ctx: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "a").symlink_to("../outside")
+    (root / "b").symlink_to("none")
+    real, count = os.unlink, itertools.count()
+
+    def unlink(*args: Any, **named: Any) -> None:
+        if next(count) == 1:
+            raise PermissionError(13, "Permission denied")
+        real(*args, **named)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    with pytest.raises(ToolError, match=r"b could not be changed: .*\nnothing was changed"):
+        patch(patch=v4a("*** Delete File: a", "*** Delete File: b"), ctx=ctx)
+    assert {name: os.readlink(root / name) for name in os.listdir(root)} == {"a": "../outside", "b": "none"}
 
 
 def test_what_stands_is_told_where_it_cant_be_undone(

@@ -5,6 +5,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from unspool.kernel.ports import DecidesTraits, Refused, ToolContext, ToolResult
 from unspool.tools.files.apply_patch import apply_patch_tool
 from unspool.tools.files.edit_file import edit_file_tool
 from unspool.tools.files.multi_edit import TextEdit, multi_edit_tool
+from unspool.tools.files.read_file import read_file_tool
 from unspool.tools.files.saving import sha256
 from unspool.tools.files.workspace import Workspace
 
@@ -292,7 +294,8 @@ async def test_a_file_must_have_been_read(root: Path, ctx: ToolContext) -> None:
     edit(path="f", old_string="two", new_string="three", ctx=ctx)  # T462: its own edit is known
     (root / "f").write_text("three!\n")
     refused = await edit.validate({"path": "f", "old_string": "three", "new_string": "4"}, ctx)
-    assert refused == Refused("f changed since you read it: read it again", 3)
+    change = "@@ -1 +1 @@\n-three\n+three!"
+    assert refused == Refused(f"f changed since you read it: read it again; the change:\n{change}", 3)
     with pytest.raises(ToolError, match="changed since"):
         edit(path="f", old_string="three", new_string="4", ctx=ctx)
     assert (root / "f").read_text() == "three!\n"
@@ -383,6 +386,49 @@ async def test_edits_of_one_file_in_tasks(root: Path, ctx: ToolContext) -> None:
     assert first == "start"
     assert sorted(lines) == sorted(done)
     assert len(done) + len(refused) == 10
+
+
+def test_agents_on_the_same_files(root: Path, agent: Callable[..., ToolContext]) -> None:
+    """Eight agents, each with a line of its own in ten files that all of them change, some two at a time."""
+    workspace = Workspace(root, read_before_write=False)
+    edit, multi, patch = (make(workspace) for make in (edit_file_tool, multi_edit_tool, apply_patch_tool))
+    agents, files, rounds = range(8), range(10), range(12)
+    for file in files:
+        (root / f"f{file}").write_text("".join(f"line {who} 0\n" for who in agents))
+    read, wrong = read_file_tool(workspace), list[str]()
+
+    def work(who: int) -> None:
+        ctx, counts = agent(f"agent {who}"), dict.fromkeys(files, 0)
+
+        def lines(file: int) -> tuple[str, str]:
+            counts[file] += 1
+            return f"line {who} {counts[file] - 1}\n", f"line {who} {counts[file]}\n"
+
+        for round in rounds:
+            for file in files:
+                old, new = lines(file)
+                match (round + file + who) % 3:
+                    case 0:
+                        edit(path=f"f{file}", old_string=old, new_string=new, ctx=ctx)
+                    case 1:
+                        there = [TextEdit(old, f"other {who}\n"), TextEdit(f"other {who}\n", new)]
+                        multi(path=f"f{file}", edits=there, ctx=ctx)
+                    case _:
+                        parts = [f"*** Update File: f{file}\n-{old}+{new}"]
+                        other = (file + 1 + who) % len(files)
+                        if other != file:
+                            old, new = lines(other)
+                            parts.append(f"*** Update File: ./f{other}\n-{old}+{new}")
+                        patch(patch=f"*** Begin Patch\n{''.join(parts)}*** End Patch", ctx=ctx)
+                text = said(cast(ToolResult, read(path=f"f{file}", ctx=ctx)))
+                if f"\tline {who} {counts[file]}\n" not in text or text.count("\tline ") != len(agents):
+                    wrong.append(text)
+
+    with ThreadPoolExecutor(len(agents)) as pool:
+        for done in [pool.submit(work, who) for who in agents]:
+            done.result(timeout=60)
+    assert wrong == []
+    assert sorted(os.listdir(root)) == [f"f{file}" for file in files]
 
 
 def _cases() -> dict[str, dict[str, Any]]:

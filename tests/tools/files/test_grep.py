@@ -1,5 +1,6 @@
 """``grep``: lines, context, caps, what is not searched; and random files against a simple reference."""
 
+import os
 import re
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -217,6 +218,29 @@ async def test_a_file_that_vanishes(root: Path, call: Call, monkeypatch: pytest.
 
         monkeypatch.setattr(owner, name, vanishing)
     assert await call("grep", pattern="needle") == "b:1:needle\n[not searched, not readable: a]"
+
+
+async def test_a_file_whose_size_cannot_be_known(
+    root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (root / name).write_text("needle")
+    stat = Found.stat
+
+    def refused(found: Found) -> os.stat_result:  # as in a directory that may be listed and not entered
+        if found.path == "a":
+            raise PermissionError
+        return stat(found)
+
+    monkeypatch.setattr(Found, "stat", refused)
+    assert await call("grep", pattern="needle") == "b:1:needle\n[not searched, not readable: a]"
+    assert await call("glob", pattern="*") == "b\na"
+
+
+async def test_a_glob_that_no_file_has(root: Path, call: Call) -> None:
+    (root / "a.py").write_text("needle")
+    assert await call("grep", pattern="needle", glob="*.ts") == "no file matches *.ts in ."
+    assert await call("grep", pattern="thread", glob="*.py") == "no line matches thread in ."
 
 
 async def test_at_most_100_hits(root: Path, call: Call) -> None:

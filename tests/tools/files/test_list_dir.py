@@ -1,7 +1,8 @@
 """``list_dir``: order, depth, caps, and what is left out."""
 
+import errno
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,26 @@ async def test_listing(root: Path, call: Call) -> None:
         "src/deep/c.py  10 B",
     ]
     assert await call("list_dir", path="empty") == "[the directory is empty]"
+
+
+async def test_what_cannot_be_looked_at_is_told(
+    root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in directories that may be listed and not entered, or where the descriptors are used up."""
+    make(root, "a", "d/f")
+    scandir = os.scandir
+    inodes = {os.stat(root).st_ino: 0, os.stat(root / "d").st_ino: errno.EACCES}
+
+    def refusing(fd: int) -> Iterator[os.DirEntry[str]]:
+        if code := inodes[os.fstat(fd).st_ino]:
+            raise OSError(code, os.strerror(code))
+        return scandir(fd)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert await call("list_dir", depth=2) == "a  10 B\nd/  (not readable)"
+    assert await call("list_dir", path="d") == "error: d can't be opened: permission denied"
+    inodes[os.stat(root).st_ino] = errno.EMFILE
+    assert await call("list_dir") == "error: . can't be opened: Too many open files"
 
 
 async def test_depth(root: Path, call: Call) -> None:

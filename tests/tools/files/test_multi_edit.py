@@ -1,5 +1,7 @@
 """``multi_edit``: all edits or none, one after another, and which one could not be made."""
 
+import tracemalloc
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool
 from unspool.kernel.ports import Refused, ToolContext, ToolResult
-from unspool.tools.files.multi_edit import multi_edit_tool
+from unspool.tools.files.multi_edit import TextEdit, edit_all, multi_edit_tool
 from unspool.tools.files.saving import sha256
 from unspool.tools.files.workspace import Workspace
 
@@ -105,3 +107,23 @@ async def test_no_file(edit: Edit, ctx: ToolContext) -> None:
     assert edit.validate is not None
     refused = await edit.validate({"path": "f", "edits": edits(("a", "b"))}, ctx)
     assert refused == Refused("there is no f")
+
+
+async def test_many_edits_of_a_large_file_take_no_copy_each() -> None:
+    text = "".join(f"value_{number} = 0\n" for number in range(100_000))
+    given = [TextEdit(f"value_{number} = 0\n", f"value_{number} = 1\n") for number in range(40)]
+    tracemalloc.start()
+    try:
+        edit_all(text, given)
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_cancel_is_noticed_between_edits() -> None:
+    looks = count(1)
+    with pytest.raises(ToolError, match="cancelled: nothing was changed"):
+        edit_all(
+            "a b c", [TextEdit("a", "x"), TextEdit("b", "y"), TextEdit("c", "z")], lambda: next(looks) == 2
+        )
+    assert next(looks) == 3

@@ -480,6 +480,18 @@ def test_no_second_file_that_looks_the_same(root: Path, ctx: ToolContext) -> Non
         write("r\u00e9sum\u00e9.txt", "x", ctx)
 
 
+def test_a_name_that_is_not_text_is_found_as_it_is_shown(root: Path, ctx: ToolContext) -> None:
+    (root / os.fsdecode(b"caf\xe9")).write_text("old")
+    workspace = Workspace(root, read_before_write=False)
+    assert "old" in str(calls(workspace, ctx)["read"]("caf\ufffd"))
+    write = write_file_tool(workspace)
+    write("caf\ufffd", "new", ctx)
+    assert [path.read_text() for path in root.iterdir()] == ["new"]
+    (root / os.fsdecode(b"caf\xe8")).write_text("another")
+    with pytest.raises(ToolError, match=r"several names look like it: 'caf\\udce8', 'caf\\udce9'"):
+        write("caf\ufffd", "x", ctx)
+
+
 def test_the_border_of_a_workspace(tmp_path: Path, ctx: ToolContext) -> None:  # B198
     outside, ws = tmp_path / "outside", tmp_path / "ws"
     outside.mkdir()

@@ -128,6 +128,11 @@ CASES: dict[str, tuple[bytes, dict[str, Any], str]] = {
             "[the file is not all UTF-8 text: bytes that are not are shown as \ufffd]"
         ),
     ),
+    "binary behind a header of ASCII": (
+        b"# header\n" * 133 + bytes(range(256)) * 8,
+        {},
+        "error: f is a binary file, not text: unknown type, 3.2 KB",
+    ),
     "binary behind a text": (
         b"%header\n" * 1500 + bytes(range(256)) * 400,
         {},
@@ -164,7 +169,17 @@ CASES: dict[str, tuple[bytes, dict[str, Any], str]] = {
         {},
         "1\t\x1b[1mbold\x1b[0m\n[end of the file: 1 line]",
     ),
-    "UTF-16": ("text".encode("utf-16"), {}, "error: f is UTF-16 text: only UTF-8 can be read"),
+    "UTF-16": (
+        b"\xff\xfe" + "é\r\nb\n".encode("utf-16-le"),
+        {},
+        "1\té\n2\tb\n[end of the file: 2 lines]\n[the file is UTF-16-LE, and stays so when it is changed]",
+    ),
+    "a line of UTF-32": (
+        b"\0\0\xfe\xff" + "a\nb\nc".encode("utf-32-be"),
+        {"offset": 2, "limit": 1},
+        "2\tb\n[lines 2-2 of 3; next: offset=3]\n[the file is UTF-32-BE, and stays so when it is changed]",
+    ),
+    "begins like UTF-16": (b"\xff\xfea", {}, "error: f begins like UTF-16 text and is not valid"),
 }
 
 

@@ -286,7 +286,7 @@ def test_it_is_not_started_for_few_files(
     for number in range(5):
         (root / str(number)).write_text("needle")
     program('echo run >> "$0.runs"')
-    for few, limit, runs in ((6, 100, 0), (5, 100, 1), (2, 2, 1), (2, 3, 2)):
+    for few, limit, runs in ((6, 100, 0), (4, 100, 1), (2, 2, 1), (2, 3, 2)):
         monkeypatch.setattr(grep, "FEW", few)
         output = grep_tool(Root(root))(ctx=ctx, pattern="needle", limit=limit)
         assert output.startswith("0:1:needle\n1:1:needle")

@@ -146,6 +146,21 @@ REFUSED: dict[str, tuple[bytes, str, str]] = {
     "UTF-16 with half a pair": (b"\xff\xfe\0\xd8", "a", "f begins like UTF-16 text and is not valid"),
     "UTF-32 beyond Unicode": (b"\0\0\xfe\xff\x7f\0\0\0", "a", "f begins like UTF-32 text and is not valid"),
     "NULs in UTF-16": (b"\xff\xfea\0\0\0", "a", "f is a binary file, not text"),
+    "what could not be read again": (
+        b"old",
+        "a\0",
+        "the text can't be stored: it has a NUL, or many control characters, and would be taken for binary",
+    ),
+    "what could not be read again, UTF-16": (
+        b"\xff\xfea\0",
+        "a\0",
+        "the text can't be stored: it has a NUL, or many control characters, and would be taken for binary",
+    ),
+    "mostly control characters": (
+        b"old",
+        "\x01\x02a",
+        "the text can't be stored: it has a NUL, or many control characters, and would be taken for binary",
+    ),
     "half a pair": (b"old", "a\ud800", "the text can't be stored: U+D800 is half a surrogate pair"),
     "half a pair for UTF-16": (
         b"\xff\xfea\0",
@@ -423,3 +438,14 @@ def test_what_a_model_and_a_host_are_told(write: FunctionTool[..., ToolResult]) 
     )
     assert list(spec.schema["properties"]) == ["path", "content"]
     assert spec.description.startswith("Write a text file")
+
+
+def test_a_directory_that_cannot_be_made(
+    root: Path, write: FunctionTool[..., ToolResult], ctx: ToolContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*args: object, **named: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "mkdir", refused)
+    with pytest.raises(ToolError, match=r"^d/f can't be opened: permission denied$"):
+        write("d/f", "x", ctx)
