@@ -1,10 +1,10 @@
 """Tools that look at files and change them, below directories that they can't leave."""
 
-from .all import file_tools
 from .apply_patch import apply_patch_tool
 from .buffers import Buffer, Buffers
 from .edit_file import edit_file_tool
 from .multi_edit import multi_edit_tool
+from .reading_tools import file_tools
 from .root import Root, Roots
 from .workspace import Workspace
 from .write_file import write_file_tool

@@ -14,6 +14,7 @@ from unspool.kernel.ports import JSON, Refused, ToolContext, ToolResult
 from unspool.tools.text import MAX_RESULT, count_text, shown, shown_list
 
 from .change import Change
+from .foresight import foresee
 from .patch_report import details_of, diffs_of, summaries_of
 from .patch_steps import LinkRemoval, Planned, carry_out
 from .patch_unified import parse_unified
@@ -45,24 +46,22 @@ def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
     every hunk fitted exactly.
     """
 
-    def validate(args: JSON, ctx: ToolContext) -> Refused | None:
-        try:
-            patches = parse_patch(args["patch"])
-            links = _links(workspace.at(ctx), patches)
-            for each in patches:
-                if each.path in links:
-                    continue
-                must_exist = each.kind != "add"
-                if refused := workspace.check(each.path, ctx, must_exist=must_exist, whole=False):
-                    return refused
-            preview(args, ctx)
-        except ToolError as error:
-            return Refused(str(error))
+    def check(args: JSON, ctx: ToolContext) -> Refused | None:
+        patches = parse_patch(args["patch"])
+        links = _links(workspace.at(ctx), patches)
+        for each in patches:
+            if each.path in links:
+                continue
+            must_exist = each.kind != "add"
+            if refused := workspace.check(each.path, ctx, must_exist=must_exist, whole=False):
+                return refused
         return None
 
-    def preview(args: JSON, ctx: ToolContext) -> JSON:
+    def plan(args: JSON, ctx: ToolContext) -> JSON:
         with _planned(workspace, parse_patch(args["patch"]), ctx) as (plans, links):
             return {"text": "\n".join(diffs_of(plans)), "files": summaries_of(plans, links)}
+
+    foresight = foresee(workspace, check, plan)
 
     @tool(
         read_only=False,
@@ -71,8 +70,8 @@ def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         concurrency_safe=False,
         activity=_activity,
         max_result_bytes=MAX_RESULT,
-        validate=validate,
-        preview=preview,
+        validate=foresight.validate,
+        preview=foresight.preview,
     )
     def apply_patch(patch: str, ctx: ToolContext) -> ToolResult:
         """Change several places, in one or more files that you have read: all of them, or none if a part doesn't fit.

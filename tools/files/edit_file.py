@@ -1,14 +1,13 @@
 """``edit_file``: one text of a file replaced by another."""
 
-from collections.abc import Callable
-
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
-from unspool.kernel.ports import JSON, Refused, ToolContext, ToolResult
+from unspool.kernel.ports import JSON, ToolContext, ToolResult
 from unspool.tools.text import MAX_RESULT, count_text, shown
 
 from .diffing import diff_texts
 from .editing import edit_text
+from .foresight import Check, foresee
 from .workspace import Workspace
 
 
@@ -19,7 +18,7 @@ def edit_file_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
     ``replacements``. The preview is made by the same matcher and never writes.
     """
 
-    def preview(args: JSON, ctx: ToolContext) -> JSON:
+    def plan(args: JSON, ctx: ToolContext) -> JSON:
         with workspace.changing(args["path"], ctx) as change:
             path, text = change.path, change.text
         edited = edit_text(
@@ -28,6 +27,8 @@ def edit_file_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         diff = diff_texts(text, edited.text, path)
         return {"text": diff.text, "path": path, "matcher": edited.matcher}
 
+    foresight = foresee(workspace, known(workspace), plan)
+
     @tool(
         read_only=False,
         destructive=True,
@@ -35,8 +36,8 @@ def edit_file_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         concurrency_safe=False,
         activity=lambda args: f"editing {shown(args['path'])}",
         max_result_bytes=MAX_RESULT,
-        validate=refusing(workspace, preview),
-        preview=preview,
+        validate=foresight.validate,
+        preview=foresight.preview,
     )
     def edit_file(
         path: str, old_string: str, new_string: str, ctx: ToolContext, replace_all: bool = False
@@ -76,18 +77,6 @@ def edit_file_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
     return edit_file
 
 
-def refusing(
-    workspace: Workspace, preview: Callable[[JSON, ToolContext], JSON]
-) -> Callable[[JSON, ToolContext], Refused | None]:
-    """The ``validate`` of a tool that edits the file ``path``: it must be known, and ``preview`` must be possible."""
-
-    def validate(args: JSON, ctx: ToolContext) -> Refused | None:
-        if refused := workspace.check(args["path"], ctx, must_exist=True, whole=False):
-            return refused
-        try:
-            preview(args, ctx)
-        except ToolError as error:
-            return Refused(str(error))
-        return None
-
-    return validate
+def known(workspace: Workspace) -> Check:
+    """Whether the file ``path`` is there and has been read."""
+    return lambda args, ctx: workspace.check(args["path"], ctx, must_exist=True, whole=False)

@@ -10,8 +10,9 @@ from unspool.kernel.ports import JSON, ToolContext, ToolResult
 from unspool.tools.text import MAX_RESULT, count_text, shown
 
 from .diffing import diff_texts
-from .edit_file import refusing
+from .edit_file import known
 from .editing import edit_text
+from .foresight import foresee
 from .matching import Matcher
 from .workspace import Workspace
 
@@ -43,12 +44,14 @@ def multi_edit_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
     ``replacements`` with one entry for each edit.
     """
 
-    def preview(args: JSON, ctx: ToolContext) -> JSON:
+    def plan(args: JSON, ctx: ToolContext) -> JSON:
         with workspace.changing(args["path"], ctx) as change:
             path, text = change.path, change.text
         done = edit_all(text, [TextEdit(**edit) for edit in args["edits"]], lambda: ctx.cancelled)
         diff = diff_texts(text, done.text, path)
         return {"text": diff.text, "path": path, "matchers": done.matchers}
+
+    foresight = foresee(workspace, known(workspace), plan)
 
     @tool(
         read_only=False,
@@ -57,8 +60,8 @@ def multi_edit_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         concurrency_safe=False,
         activity=lambda args: f"editing {shown(args['path'])}",
         max_result_bytes=MAX_RESULT,
-        validate=refusing(workspace, preview),
-        preview=preview,
+        validate=foresight.validate,
+        preview=foresight.preview,
     )
     def multi_edit(path: str, edits: list[TextEdit], ctx: ToolContext) -> ToolResult:
         """Replace several texts in one file that you have read: all of them, or none if one can't be replaced.

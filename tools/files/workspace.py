@@ -51,7 +51,7 @@ class Workspace(BufferedRoots):
         given = (root.given if isinstance(root, Root) else root for root in roots)
         super().__init__(*given, cwd=cwd, buffers=buffers)
         self.roots = tuple(Root(top.given) for top in self.tops)
-        self._read_before_write = read_before_write
+        self.read_before_write = read_before_write
         self._read = ReadState()
         self._contents = Contents()
 
@@ -203,7 +203,7 @@ class Workspace(BufferedRoots):
         return place
 
     def _objection(self, path: str, content: Content, ctx: ToolContext, *, whole: bool) -> Refused | None:
-        if not self._read_before_write:
+        if not self.read_before_write:
             return None
         stamp = self._read.get(reader_of(ctx), path)
         name = shown(self.relative(path))

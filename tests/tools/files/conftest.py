@@ -9,9 +9,10 @@ import pytest
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool
 from unspool.kernel.ports import ChecksArguments, ToolContext, ToolResult
-from unspool.tools import file_tools
+from unspool.tools import Workspace, file_tools
 from unspool.tools.files import grep
 from unspool.tools.files.ripgrep import Listing
+from unspool.tools.files.saving import sha256
 
 Call = Callable[..., Awaitable[str]]
 
@@ -47,6 +48,21 @@ def root(tmp_path: Path) -> Path:
     path = tmp_path / "root"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def read_all(root: Path, ctx: ToolContext) -> Callable[[], Workspace]:
+    """A workspace of ``root`` whose agent has read every file that is there when it is called."""
+
+    def make() -> Workspace:
+        workspace = Workspace(root)
+        for path in sorted(root.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                name = str(path.relative_to(root))
+                workspace.saw(name, sha256(path.read_bytes()), partial=False, ctx=ctx)
+        return workspace
+
+    return make
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import itertools
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -624,9 +625,15 @@ REFUSED: dict[str, tuple[Tree, str, str]] = {
 @pytest.mark.anyio
 @pytest.mark.parametrize(("before", "text", "problem"), REFUSED.values(), ids=REFUSED)
 async def test_refused(
-    root: Path, patch: FunctionTool[..., ToolResult], ctx: ToolContext, before: Tree, text: str, problem: str
+    root: Path,
+    read_all: Callable[[], Workspace],
+    ctx: ToolContext,
+    before: Tree,
+    text: str,
+    problem: str,
 ) -> None:
     put(root, before)
+    patch = apply_patch_tool(read_all())
     with pytest.raises(ToolError) as caught:
         patch(patch=text, ctx=ctx)
     assert problem in str(caught.value)

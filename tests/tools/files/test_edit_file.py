@@ -266,9 +266,14 @@ VALIDATED: dict[str, tuple[dict[str, Any], str | None]] = {
 @pytest.mark.anyio
 @pytest.mark.parametrize(("args", "problem"), VALIDATED.values(), ids=VALIDATED)
 async def test_validate(
-    root: Path, edit: Edit, ctx: ToolContext, args: dict[str, Any], problem: str | None
+    root: Path,
+    read_all: Callable[[], Workspace],
+    ctx: ToolContext,
+    args: dict[str, Any],
+    problem: str | None,
 ) -> None:
     (root / "f").write_text("a\nx\nx\n")
+    edit = edit_file_tool(read_all())
     assert edit.validate is not None
     refused = await edit.validate(args, ctx)
     if problem is None:

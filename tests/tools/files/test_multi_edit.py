@@ -1,6 +1,7 @@
 """``multi_edit``: all edits or none, one after another, and which one could not be made."""
 
 import tracemalloc
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -59,11 +60,17 @@ CASES: dict[str, tuple[bytes, list[dict[str, Any]], bytes | str]] = {
 
 @pytest.mark.parametrize(("before", "given", "after"), CASES.values(), ids=CASES)
 async def test_bytes(
-    root: Path, edit: Edit, ctx: ToolContext, before: bytes, given: list[dict[str, Any]], after: bytes | str
+    root: Path,
+    read_all: Callable[[], Workspace],
+    ctx: ToolContext,
+    before: bytes,
+    given: list[dict[str, Any]],
+    after: bytes | str,
 ) -> None:
     """The same from ``validate`` and ``execute``; where ``after`` is a text it is in the error."""
     path = root / "f"
     path.write_bytes(before)
+    edit = multi_edit_tool(read_all())
     args = {"path": "f", "edits": given}
     assert edit.check_arguments(args) == ()
     assert edit.validate is not None
