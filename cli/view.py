@@ -7,6 +7,7 @@ streamed is shown when it is committed, so that a log can be shown like a run.
 Read with: ``run.py``, ``show.py``, ``unspool.kernel.events``.
 """
 
+import time
 from collections.abc import Iterable
 from typing import Any, BinaryIO, Final, Protocol
 
@@ -29,6 +30,7 @@ from unspool.kernel.events import (
     RetryEvent,
     ToolExecEnd,
     ToolExecStart,
+    ToolExecUpdate,
     TurnStart,
 )
 from unspool.kernel.json_edge import encode_text
@@ -36,6 +38,7 @@ from unspool.kernel.messages import Content, Message, Usage
 from unspool.kernel.messages import Text as TextBlock
 
 _RESULT_LINES: Final = 8
+_PROGRESS_S: Final = 1.0  # at least between two lines of progress
 _LINE_CHARS: Final = 160
 _HIDDEN: Final = {
     **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n\r"},
@@ -88,6 +91,7 @@ class TextView:
         self._open_line = False
         self._streamed = False
         self._started_at = 0.0
+        self._progressed_at = 0.0
 
     def show(self, event: Event, /) -> None:
         match event:
@@ -140,8 +144,17 @@ class TextView:
                 sizes = (event.tokens_before, event.tokens_after)
                 tokens = f": {sizes[0]:,} to {sizes[1]:,} tokens" if None not in sizes else ""
                 self._line("· ", f"context made smaller ({event.reason}){tokens}", style="dim")
+            case ToolExecUpdate(kind="progress") if event.summary.strip():
+                self._progress(event)
             case ErrorEvent() if not (event.fatal and self._live):
                 self._line("! ", f"{event.kind}: {event.message}", style="red")
+
+    def _progress(self, event: ToolExecUpdate) -> None:
+        """The newest of what a call says of its work, once a second at most: its result says it all."""
+        now = time.monotonic()
+        if now - self._progressed_at >= _PROGRESS_S:
+            self._progressed_at = now
+            self._line("  … ", cut_line(event.summary.strip()), style="dim")
 
     def _update(self, delta: str, kind: str) -> None:
         if kind == "tool_call" or not delta:

@@ -226,3 +226,22 @@ def test_events_on_stdout_are_nothing_but_events(elsewhere: Path, home: Path, se
     out, err, status = typed(server, elsewhere, b"y\n", "--json", home=home)
     assert status == 0 and b"hello" in err
     assert all(json.loads(line) for line in out.splitlines())
+
+
+def test_what_a_long_command_says_is_shown_while_it_runs(elsewhere: Path, server: ChatServer) -> None:
+    (elsewhere / "go").mkdir()
+    server.answers = [
+        [("bash", {"command": "echo so far; until [ -e go/on ]; do sleep 0.01; done"})],
+        "Done.",
+    ]
+    command = [
+        *COMMAND, "run", *MODEL, "--base-url", server.url, "--tools", "coding", "--permissions", "bypass", "go",
+    ]  # fmt: skip
+    with running(command, elsewhere) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.strip() == "… so far".encode():
+                (elsewhere / "go" / "on").touch()
+                break
+        out, _ = process.communicate(timeout=WAIT_S)
+    assert b"Done." in out and process.returncode == 0
