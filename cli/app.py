@@ -42,7 +42,7 @@ from .replay import replay as replay_session
 from .reporting import status_of, tell_warnings
 from .resume import Wish
 from .resume import resume as resume_session
-from .run import DEFAULT_SYSTEM, Job, perform
+from .run import CODING_SYSTEM, DEFAULT_SYSTEM, Job, perform
 from .show import show as show_session
 from .tail import tail as tail_session
 from .toolset import Toolset, ToolWish, check_wish, make_tools
@@ -245,7 +245,8 @@ def run(
             opened = opened or stack.enter_context(begun(file=log, store=store, session=session, title=title))
             opened = with_tools(at_server(opened, choice), wish, toolset)
         settings = opened.settings
-        kept = settings.system if opened.state.runs else DEFAULT_SYSTEM
+        beginning = DEFAULT_SYSTEM if toolset.coding is None else CODING_SYSTEM
+        kept = settings.system if opened.state.runs else beginning
         job = Job(
             prompt=text,
             model=chat_model,
@@ -283,9 +284,7 @@ def resume(
     sandbox: SandboxOption = False,
     answer: Annotated[
         str,
-        typer.Option(
-            "--answer", metavar="TEXT", help="What the model asked for with ask_user; allows the call."
-        ),
+        typer.Option("--answer", metavar="TEXT", help="The answer to a question of the model (ask_user)."),
     ] = "",
     store: StoreOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one event a line and nothing else.")] = False,
@@ -294,18 +293,18 @@ def resume(
     """Go on with a session that was interrupted or waits for approval."""
     if allow and deny:
         _refuse("resume: give --allow or --deny, not both")
-    if answer and deny:
-        _refuse("resume: give --answer or --deny, not both")
+    if answer and (allow or deny):
+        _refuse("resume: give --answer, --allow or --deny, not two of them")
     if calls and not (allow or deny or answer):
         _refuse("resume: what of these calls? give --allow, --deny or --answer")
     with _refusing():
         wished = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox)
         check_wish(wished)
-        allowed = Verdict.allow(by=person(), reason=clean_text(answer))
         wish = Wish(
             model=_choice(ctx, model, base_url, window),
             tools=wished,
-            verdict=allowed if allow or answer else Verdict.deny(by=person()) if deny else None,
+            verdict=Verdict.allow(by=person()) if allow else Verdict.deny(by=person()) if deny else None,
+            answer=clean_text(answer),
             calls=calls or (),
             max_turns=max_turns,
             as_json=json,
@@ -451,11 +450,13 @@ def replay(
     if base_url and not model:
         _refuse("replay: --base-url is for another model: give it with -m")
     with _refusing():
-        tools = file_tools(Root(root)) if live_tools else None
+        wish = ToolWish(root) if live_tools else None
+        if wish is not None:
+            check_wish(wish)
         asked = make_model(ModelChoice(name=model, base_url=base_url), None) if model else None
 
     def act(place: Place) -> int:
-        return replay_session(place, tools=tools, model=asked, as_json=json)
+        return replay_session(place, tools=wish, model=asked, as_json=json)
 
     _leave(lambda: _at(find(log, store), act))
 

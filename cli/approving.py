@@ -37,7 +37,8 @@ class Approver:
     def _ask(self, info: ApprovalInfo) -> dict[str, Verdict] | None:
         decisions = {}
         for call in info.state.waiting_calls:
-            for line in approval_lines(call):
+            first, *rest = approval_lines(call)
+            for line in [first, *rest] if self._on_stderr else rest:  # the view has told the first
                 self._tell(line)
             verdict = ask_person(call)
             if verdict is None:

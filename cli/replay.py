@@ -3,46 +3,54 @@
 Read with: ``places.py``, ``unspool.trajectory.replay``.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
 from unspool.context import manager_of
 from unspool.kernel.config import AgentContext, LoopConfig, Settings
-from unspool.kernel.ports import ChatModel, ContextManager, ModelRequest, StreamEvent, Tool
+from unspool.kernel.hooks import Hooks
+from unspool.kernel.ports import ChatModel, ContextManager, ModelRequest, StreamEvent
 from unspool.kernel.state import fold
 from unspool.trajectory import Replayed, recorded_settings
 from unspool.trajectory import replay as replay_facts
 
 from .output import complain, console, write_json
 from .places import Place
+from .toolset import Toolset, ToolWish, make_tools
 from .view import printable
 
 
-def replay(place: Place, *, tools: Sequence[Tool] | None, model: ChatModel | None, as_json: bool) -> int:
-    """Run a session again, with ``tools`` and ``model`` in place of what was recorded; 1 where it differs."""
+def replay(place: Place, *, tools: ToolWish | None, model: ChatModel | None, as_json: bool) -> int:
+    """Run a session again, with ``tools`` and ``model`` in place of what was recorded; 1 where it differs.
+
+    Raises:
+        AgentError: the session's tools can't be made here.
+    """
     facts = list(place.facts())
-    settings = None
+    settings, toolset = None, Toolset(())
     if tools is not None:
         state = fold(facts)
+        toolset = make_tools(tools, state)
         recorded = recorded_settings(state)
         config = LoopConfig(
             model=_Unasked(recorded.model),
             options=recorded.options,
             limits=recorded.limits,
             context=_manager(state.context),
+            hooks=Hooks(gate=toolset.gate),
         )
-        settings = Settings(config, AgentContext(tools=tools, system=recorded.system))
-    again = partial(
-        replay_facts,
-        facts,
-        settings,
-        tools="recorded" if tools is None else "live",
-        model=model or "recorded",
-    )
+        settings = Settings(config, AgentContext(tools=toolset.tools, system=recorded.system))
+    live: Literal["recorded", "live"] = "recorded" if tools is None else "live"
+
+    async def again() -> Replayed:
+        try:
+            return await replay_facts(facts, settings, tools=live, model=model or "recorded")
+        finally:
+            await toolset.aclose()
+
     result = anyio.run(again)
     if as_json:
         write_json(result)

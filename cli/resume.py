@@ -20,7 +20,7 @@ from unspool.kernel.loop import check_continue
 from unspool.kernel.recorder import Recorder
 from unspool.kernel.state import AgentState
 
-from .approving import ask_person
+from .approving import ask_person, person
 from .asking import can_ask
 from .beginning import (
     Begun,
@@ -42,11 +42,15 @@ from .waiting import approval_lines, approval_object, waiting_lines
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
-    """What was said on the command line. ``verdict`` is for ``calls``, for all that wait if there are none."""
+    """What was said on the command line. ``verdict`` is for ``calls``, for all that wait if there are none.
+
+    ``answer`` is for a question of the model, the one that waits if no call is named.
+    """
 
     model: ModelChoice
     tools: ToolWish
     verdict: Verdict | None = None
+    answer: str = ""
     calls: Sequence[str] = ()
     max_turns: int | None = None
     as_json: bool = False
@@ -62,11 +66,11 @@ def resume(place: Place, wish: Wish) -> int:
         view: View = JsonView(raw_stdout()) if wish.as_json else TextView(console(), live=True)
         _tell(view, waiting_lines(begun.state))
         if not begun.state.waiting_calls:
-            if wish.verdict is not None:
+            if wish.verdict is not None or wish.answer:
                 raise ContinueError("resume: no call waits for a decision")
             check_continue(begun.state)
             return _go_on(begun, wish, _job(begun, wish, view))
-        if wish.verdict is None and not can_ask():
+        if wish.verdict is None and not wish.answer and not can_ask():
             return _refuse(begun.state, as_json=wish.as_json)
         return _decide(begun, wish, view)
 
@@ -74,8 +78,11 @@ def resume(place: Place, wish: Wish) -> int:
 def _decide(begun: Begun, wish: Wish, view: View) -> int:
     """Go on with the decisions on all calls that wait; with some of them, record those and leave it at that."""
     waiting = [call.call.id for call in begun.state.waiting_calls]
-    if wish.verdict is None:
-        job: Job | None = _job(begun, wish, view)  # first: nobody shall be asked for nothing
+    if wish.answer:
+        decisions = _answered(begun.state, wish)
+        job: Job | None = _job(begun, wish, view) if len(decisions) == len(waiting) else None
+    elif wish.verdict is None:
+        job = _job(begun, wish, view)  # first: nobody shall be asked for nothing
         decisions = _ask(begun.state, as_json=wish.as_json)
     else:
         decisions = dict.fromkeys(wish.calls or waiting, wish.verdict)
@@ -94,6 +101,23 @@ def _decide(begun: Begun, wish: Wish, view: View) -> int:
     if not decisions:
         complain("resume: nothing was decided")
     return 0 if decisions else 2
+
+
+def _answered(state: AgentState, wish: Wish) -> dict[str, Verdict]:
+    """The answer for the question it is meant for: it lets no other call run.
+
+    Raises:
+        ContinueError: there is none, there are several, or another call is named.
+    """
+    questions = [call.call.id for call in state.waiting_calls if call.call.name == "ask_user"]
+    meant = list(wish.calls) or questions
+    if others := [call_id for call_id in meant if call_id not in questions]:
+        raise ContinueError(f"resume: no question of the model: {', '.join(others)}; give --allow or --deny")
+    if not meant:
+        raise ContinueError("resume: no question waits for --answer; give --allow or --deny")
+    if len(meant) > 1:
+        raise ContinueError(f"resume: {len(meant)} questions wait, say which: {', '.join(meant)}")
+    return {meant[0]: Verdict.allow(by=person(), reason=wish.answer)}
 
 
 def _go_on(begun: Begun, wish: Wish, job: Job) -> int:
@@ -136,7 +160,9 @@ def _refuse(state: AgentState, *, as_json: bool) -> int:
     if as_json:
         for call in state.waiting_calls:
             write_json(approval_object(call))
-    complain("resume: calls wait for approval, give --allow or --deny")
+    questions = any(call.call.name == "ask_user" for call in state.waiting_calls)
+    options = "--allow, --deny or --answer" if questions else "--allow or --deny"
+    complain(f"resume: calls wait for approval, give {options}")
     return 2
 
 

@@ -20,6 +20,7 @@ from unspool.kernel.events import Fact
 from unspool.kernel.hooks import Decisions, Hooks
 from unspool.kernel.limits import Limits
 from unspool.kernel.loop import agent_loop, agent_loop_continue
+from unspool.kernel.messages import Message
 from unspool.kernel.ports import CallOptions, ChatModel, SystemBlock
 from unspool.kernel.state import AgentState
 from unspool.kernel.stream import EventStream
@@ -34,6 +35,10 @@ from .view import JsonView, View
 DEFAULT_SYSTEM = (
     "You work in one directory, whose files you can look at with your tools; paths are relative to it. "
     "Answer from what you find there, and name the files you rely on."
+)
+CODING_SYSTEM = (
+    "You are a coding agent. You work in one directory with your tools; paths are relative to it. "
+    "Look before you change something, check what you have done, and say briefly what you did."
 )
 
 _MANY = 2000  # facts: a snapshot is kept each time so many more are there
@@ -117,6 +122,8 @@ class _Runner:
 
     def _stream(self) -> EventStream:
         job, inbox = self._job, Inbox()
+        notices: list[Message] = []  # of what an earlier process has left
+        job.tools.notify(notices.append)
         job.tools.notify(inbox.follow_up)
         approve = Approver(job.view, on_stderr=isinstance(job.view, JsonView))
         config = LoopConfig(
@@ -131,8 +138,10 @@ class _Runner:
         )
         context = AgentContext(tools=job.tools.tools, system=job.system, state=job.state)
         if job.prompt is None:
+            for notice in notices:
+                inbox.follow_up(notice)
             return agent_loop_continue(context, config, job.decisions)
-        return agent_loop(job.prompt, context, config)
+        return agent_loop([*notices, job.prompt], context, config)
 
     async def _watch(self, events: EventStream) -> None:
         async for event in events:
@@ -171,6 +180,9 @@ class _Runner:
             return self._status if self._status in _OUTPUT_FAILED else 0
         if self._status is not None:
             return self._status
+        if state.end_reason == "paused":
+            complain("the run is paused: calls wait for a person; unspool resume goes on")
+            return 1
         error = state.last_error
         complain(f"{error.kind}: {error.message}" if error else f"the run ended: {state.end_reason}")
         return 1

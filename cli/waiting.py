@@ -32,10 +32,12 @@ def approval_lines(call: CallState) -> Iterator[str]:
     yield f"waits for approval: {call.call.id} {call.call.name}" + (
         f" ({call.reason})" if call.reason else ""
     )
-    yield from _fields(_args(call))
-    if call.preview:
+    args = _args(call)
+    yield from _fields(args)
+    more = {key: value for key, value in (call.preview or {}).items() if args.get(key) != value}
+    if more:
         yield "  preview:"
-        yield from [f"  {line}" for line in _fields(call.preview)]
+        yield from [f"  {line}" for line in _fields(more)]
 
 
 def approval_object(call: CallState) -> dict[str, Any]:

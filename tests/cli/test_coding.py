@@ -119,6 +119,42 @@ def test_a_question_of_the_model_gets_its_answer(server: ChatServer) -> None:
     assert "blue" in server.requests[1]["messages"][-1]["content"]
 
 
+def test_an_answer_lets_nothing_else_run(elsewhere: Path, server: ChatServer) -> None:
+    server.answers = [[WRITE], "Never."]
+    run(server, "--tools", "coding", status=1)
+    for args in (["--answer", "no"], ["--answer", "no", "call_0_0"], ["--answer", "no", "--allow"]):
+        assert "--allow" in invoke("resume", "s", *args, "--base-url", server.url, status=2).stderr
+    assert not (elsewhere / "a.txt").exists() and fold(facts()).waiting_calls
+
+
+def test_of_several_questions_one_is_named(server: ChatServer) -> None:
+    server.answers = [[("ask_user", {"question": "Which?"}), ("ask_user", {"question": "When?"})], "Well."]
+    run(server, "--tools", "coding", status=1)
+    first, second = [call.call.id for call in fold(facts()).waiting_calls]
+    at = ["--base-url", server.url]
+    assert f"say which: {first}, {second}" in invoke("resume", "s", "--answer", "x", *at, status=2).stderr
+    invoke("resume", "s", first, "--answer", "this one", *at)
+    invoke("resume", "s", second, "--answer", "now", *at)
+    told = [message["content"] for message in server.requests[1]["messages"][-2:]]
+    assert ["this one" in told[0], "now" in told[1]] == [True, True]
+
+
+def test_a_lost_task_is_told_with_the_next_prompt(elsewhere: Path, server: ChatServer) -> None:
+    start = ("bash", {"command": "sleep 1000", "run_in_background": True})
+    server.answers = [[start], "Started.", "I see."]
+    run(server, "--tools", "coding", "--permissions", "bypass")
+    run(server)
+    notice, prompt = server.requests[2]["messages"][-2:]
+    assert "shell-1" in notice["content"] and prompt["content"] == "go"
+    assert len(server.requests) == 3  # no turn of its own
+
+
+def test_live_tools_of_a_replay_are_the_sessions(elsewhere: Path, server: ChatServer) -> None:
+    server.answers = [[LS], "Done."]
+    run(server, "--tools", "coding")
+    assert "all" in invoke("replay", "s", "--live-tools").stdout
+
+
 def typed(server: ChatServer, cwd: Path, keys: bytes, *args: str, home: Path) -> tuple[bytes, bytes, int]:
     """A run with somebody at the terminal."""
     command = [*COMMAND, "run", *MODEL, "--base-url", server.url, "--tools", "coding", *args, "go"]

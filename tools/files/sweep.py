@@ -19,7 +19,9 @@ from .ignore_files import MAX_IGNORE_FILE, IgnoreFile, Ignores
 from .patterns import Glob
 from .root import Roots
 
-IGNORED = frozenset({".git", "node_modules", "__pycache__", ".venv"})  # large, and rarely what is meant
+IGNORED = frozenset(
+    {".git", ".unspool", "node_modules", "__pycache__", ".venv"}
+)  # large, and rarely what is meant
 MAX_DEPTH = 128  # levels of directories, each of which keeps a descriptor open
 _CHUNK = 4096  # entries listed between two looks at ``cancelled``
 _GONE = {

@@ -20,6 +20,7 @@ from typing import Final
 from anyio import to_thread
 from msgspec.structs import replace
 
+from unspool.kernel.errors import AgentError, describe
 from unspool.kernel.events import Fact, ToolExecDispatch
 from unspool.kernel.hooks import ToolUse, Verdict
 
@@ -106,8 +107,13 @@ class Permissions:
         self._mode = parse_mode(mode)
 
     async def __call__(self, use: ToolUse) -> Verdict:
-        """The verdict on a call; looks at the file system, in a worker thread."""
-        return await to_thread.run_sync(self.judge, use)
+        """The verdict on a call; looks at the file system, in a worker thread. What can't be judged is denied."""
+        try:
+            return await to_thread.run_sync(self.judge, use)
+        except AgentError as error:
+            return Verdict.deny(
+                describe(error), by="engine", details={"tool": use.spec.name, "decided": "engine"}
+            )
 
     def judge(self, use: ToolUse) -> Verdict:
         """The verdict on a call. A person's yes turns a question into an allowance, and may grant more.

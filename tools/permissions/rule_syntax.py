@@ -86,6 +86,8 @@ def _parse(text: str) -> tuple[Kind, str]:
         raise ValueError("its pattern is empty")
     if pattern == "*":
         return kind, ""
+    if kind == "bash" and pattern.endswith(":*"):
+        raise ValueError(f"what follows a command is written with a blank: {pattern[:-2]} *")
     if kind in ("read", "edit"):
         path_pattern(pattern)
     elif kind == "webfetch":

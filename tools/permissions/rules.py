@@ -104,6 +104,8 @@ def _restricts(rule: Rule, request: Request, access: Access, roots: Directories)
 
 
 def _restricts_path(rule: Rule, access: Access, roots: Directories) -> Match:
+    if access.place is None and access.plan is None:  # a tool that writes, nobody knows where
+        return "maybe" if rule.kind == "edit" and access.capability == "write" else "no"
     if access.place is None:
         return "maybe" if access.plan is not None and not commands.shows_paths(access.plan) else "no"
     wanted = "read" if rule.kind == "read" else "write"

@@ -189,3 +189,8 @@ def test_a_deny_rule_holds_for_every_name_of_a_place(rule: str, written: str, tm
     (tmp_path / "link").symlink_to("real")
     engine = Permissions(tmp_path, rules=Rules.parse(deny=[rule]), mode="bypass")
     assert engine.decide(write(written)).answer == "deny"
+
+
+def test_a_rule_in_the_manner_of_others_is_refused_with_ours() -> None:
+    with pytest.raises(RuleError, match=r"written with a blank: rm \*"):
+        parse_rule("Bash(rm:*)")

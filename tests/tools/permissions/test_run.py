@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from unspool import Agent, Hooks, Tool, ToolContext, Verdict, tool
+from unspool.kernel.errors import ToolDefinitionError
 from unspool.kernel.events import ApprovalRequested, Fact, ToolExecDispatch, ToolExecEnd
 from unspool.kernel.hooks import ApprovalInfo, Gate, ToolUse
 from unspool.llm.scripted import ScriptedModel, call
@@ -239,7 +240,7 @@ async def test_a_tool_of_which_nothing_is_known_is_asked(work: Path) -> None:
 
 async def test_what_raises_in_the_gate_denies(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(command: str) -> None:
-        raise ImportError("install 'unspool[permissions]'")
+        raise ToolDefinitionError("install 'unspool[permissions]'")
 
     monkeypatch.setattr("unspool.tools.permissions.commands.analyse", missing)
     log = MemoryLog(session="s")
@@ -248,6 +249,19 @@ async def test_what_raises_in_the_gate_denies(work: Path, monkeypatch: pytest.Mo
     )
     await agent.run("go")
     assert ends(log.facts) == {"b": "denied"}
+    by, reason, _ = ruling(log.facts, ToolExecEnd, "b")
+    assert (by, "unspool[permissions]" in reason) == ("engine", True)
+
+
+async def test_a_tool_that_writes_nobody_knows_where_is_asked_where_a_place_is_denied(work: Path) -> None:
+    @tool(meta={"permission": {"capability": "write"}})
+    def scatter() -> str:
+        """Write somewhere."""
+        return "written"
+
+    gate = Permissions(work, mode="accept-edits", rules={"deny": ["Edit(secrets/**)"]}, sensitive=())
+    agent = Agent(ScriptedModel([[call("s", "scatter")], "."]), tools=[scatter], hooks=Hooks(gate=gate))
+    assert (await agent.run("go")).end_reason == "paused"
 
 
 def start(where: str | None, use: ToolUse) -> str | None:
