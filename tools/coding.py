@@ -134,7 +134,13 @@ class Coding(Sequence[Tool]):
             analyse("true")
         first, *more = [top.path for top in self.workspace.tops]
         directories = Directories(first, write=more, internal_read=[self._outputs.path])
-        return Permissions(directories, mode=mode, cwd=lambda use: self._bash.cwd_of(use.ctx), **options)
+        return Permissions(
+            directories,
+            mode=mode,
+            cwd=lambda use: self._bash.cwd_of(use.ctx),
+            path=lambda use: self._bash.path_of(use.ctx),
+            **options,
+        )
 
     def restore(self, facts: Iterable[Fact]) -> None:
         """Take up what a session of an earlier process left, from the facts of its log, before its agent runs.
@@ -149,10 +155,12 @@ class Coding(Sequence[Tool]):
 
     async def aclose(self) -> None:
         """End everything that runs."""
-        await self.tasks.aclose()
-        if self._python is not None:
-            await self._python.aclose()
-        self._outputs.close()
+        try:
+            await self.tasks.aclose()
+        finally:  # a cancellation comes when the tasks have ended
+            if self._python is not None:
+                await self._python.aclose()
+            self._outputs.close()
 
     @overload
     def __getitem__(self, index: int) -> Tool: ...

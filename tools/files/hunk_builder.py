@@ -81,9 +81,10 @@ class HunkBuilder:
         )
 
     def _is_consistent(self, hunk: Hunk, before: Sequence[Hunk]) -> bool:
-        if not self._first or self.counts != (len(hunk.old), len(hunk.old) + hunk.growth):
+        counts = self.counts
+        if not self._first or counts is None or counts != (len(hunk.old), len(hunk.old) + hunk.growth):
             return False
         first, new_first = self._first
         # of no lines, the number is that of the line before
-        moved = (new_first + (self.counts[1] == 0)) - (first + (self.counts[0] == 0))
+        moved = (new_first + (counts[1] == 0)) - (first + (counts[0] == 0))
         return moved == sum(each.growth for each in before)

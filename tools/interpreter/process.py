@@ -21,6 +21,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from unspool.tools.sandbox import Sandbox
+from unspool.tools.shell.supervise import descendants
 
 from .head_tail import HeadTail
 
@@ -50,6 +51,7 @@ class Worker:
 
     def __init__(self, sandbox: Sandbox, python: str, cwd: str) -> None:
         self.busy = self.timed_out = self._is_up = False
+        self._is_owed = True  # a reply: the first says that it is up
         self._outgoing, self._incoming = bytearray(), bytearray()
         self._replies, theirs = os.pipe()
         try:
@@ -118,6 +120,9 @@ class Worker:
         if not self._is_up:
             self.close()
             return
+        if not self._is_owed:  # it came as the call was given up
+            self._drain(output)
+            return
         try:
             with anyio.CancelScope(shield=True):
                 if await self._asked({"interrupt": True}, GRACE_S, output) is None:
@@ -135,6 +140,7 @@ class Worker:
         reply: Reply | None = None
         is_lost = False
         if request is not None:
+            self._is_owed = True
             self._outgoing += msgspec.json.encode(request) + b"\n"
         with anyio.move_on_after(timeout_s):
             async with anyio.create_task_group() as group:
@@ -187,9 +193,11 @@ class Worker:
         data = await self._incoming_bytes(4 + size)
         del self._incoming[: 4 + size]
         try:
-            return msgspec.json.decode(data[4:], type=Reply)
+            reply = msgspec.json.decode(data[4:], type=Reply)
         except msgspec.MsgspecError:
             raise self._forged() from None
+        self._is_owed = False
+        return reply
 
     def _forged(self) -> WorkerLostError:
         """The code wrote to the descriptor of the replies: there is no telling any more what is one."""
@@ -215,10 +223,16 @@ class Worker:
 
     def kill(self) -> None:
         """End the process, and with it all in its sandbox; whoever runs a call in it is told."""
+        pid = self._process.pid
         if self._process.poll() is None:
-            os.killpg(
-                self._process.pid, signal.SIGKILL
-            )  # bwrap alone may leave a child that is only beginning
+            # bwrap may have a child that is only beginning, in a session of its own, and not yet tied to its parent:
+            # it must be found while the parent is there, and there must not be one more meanwhile
+            os.kill(pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            for child, _ in descendants(pid):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
         self._process.wait()
 
     def close(self) -> None:

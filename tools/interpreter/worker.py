@@ -59,7 +59,11 @@ class Worker:
         self.codes: queue.Queue[str] = queue.Queue()
         self.running = False
         self.calls = 0
+        self.asked = self.stopped = (
+            0  # the number of the last call that was asked for, of the last that is to end
+        )
         self.told: set[tuple[str, int]] = set()  # files of the last call, with their times
+        self.outputs = os.dup(1), os.dup(2)
         self.main = types.ModuleType("__main__")
         sys.modules["__main__"] = self.main  # pickle and dataclasses look there
         self.main.__dict__["__builtins__"] = __builtins__
@@ -80,8 +84,10 @@ class Worker:
         for line in self.requests:
             request = json.loads(line)
             if "code" in request:
+                self.asked += 1
                 self.codes.put(request["code"])
             else:
+                self.stopped = self.asked  # it may not have begun
                 signal.pthread_kill(thread, signal.SIGINT)
         os._exit(0)  # the host is gone
 
@@ -100,8 +106,13 @@ class Worker:
         began = time.clock_gettime(COARSE)
         reply: dict[str, Any] = {"error": ""}
         try:
-            self.running = True
-            self.execute(source, f"<call {self.calls}>")
+            try:
+                self.running = True
+                if self.stopped >= self.calls:
+                    raise KeyboardInterrupt
+                self.execute(source, f"<call {self.calls}>")
+            finally:
+                self.running = False  # from here on no interrupt raises anything
         except SystemExit as error:
             reply["error"] = "SystemExit"
             print(f"SystemExit: {error.code}", file=sys.stderr)
@@ -109,15 +120,18 @@ class Worker:
             self.running = False
             reply["error"] = type(error).__name__
             show(error)
-        finally:
-            self.running = False
         reply["figures"] = figures()
         reply["files"], reply["files_complete"] = self.changed(began)
-        for stream in (sys.stdout, sys.stderr):
-            try:
+        try:
+            for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
                 stream.flush()
-            except Exception:  # noqa: BLE001 (the code closed it, or put something of its own there)
-                reply["error"] = reply["error"] or "OutputClosed"
+                os.fstat(fd)
+        except Exception:  # noqa: BLE001 (the code closed it, or put something of its own there)
+            reply["error"] = reply["error"] or "OutputClosed"
+            os.dup2(self.outputs[0], 1)
+            os.dup2(self.outputs[1], 2)
+            open_outputs()
+            print("the output was closed, and is open again", file=sys.stderr)
         return reply
 
     def execute(self, source: str, name: str) -> None:
@@ -199,6 +213,12 @@ def figures() -> list[str]:
     return found
 
 
+def open_outputs() -> None:
+    out, err = os.fdopen(1, "wb", closefd=False), os.fdopen(2, "wb", closefd=False)
+    sys.stdout = io.TextIOWrapper(out, "utf-8", "backslashreplace", line_buffering=True)
+    sys.stderr = ErrorStream(err, "utf-8", "backslashreplace")
+
+
 def main() -> None:
     replies, *roots = sys.argv[1:]
     requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
@@ -207,9 +227,7 @@ def main() -> None:
     os.close(null)
     os.set_inheritable(int(replies), False)
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
-    out, err = os.fdopen(1, "wb", closefd=False), os.fdopen(2, "wb", closefd=False)
-    sys.stdout = io.TextIOWrapper(out, "utf-8", "backslashreplace", line_buffering=True)
-    sys.stderr = ErrorStream(err, "utf-8", "backslashreplace")
+    open_outputs()
     sys.argv = [""]
     sys.path.insert(0, os.getcwd())
     os.environ.setdefault("MPLBACKEND", "Agg")

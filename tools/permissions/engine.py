@@ -57,7 +57,8 @@ class Permissions:
     agent's next command starts in, None for the workspace: it is needed where a shell keeps its directory between
     calls, for what is looked at is what paths mean there. ``workspace`` gives the directory that relative paths of
     file tools, and commands of which ``cwd`` says nothing, start in for a call, None for that of ``roots``: it is
-    needed where agents have worktrees of their own.
+    needed where agents have worktrees of their own. ``path`` gives the ``PATH`` of an agent's next command: it is
+    needed where a shell keeps that between calls, for a command only reads where its program is one of the system.
 
     ``mode`` and ``rules`` may be replaced while agents run: they hold from the next decision on.
 
@@ -80,20 +81,22 @@ class Permissions:
         deny_unknown: bool = False,
         cwd: Callable[[ToolUse], str | None] | None = None,
         workspace: Callable[[ToolUse], str | None] | None = None,
+        path: Callable[[ToolUse], str] | None = None,
     ) -> None:
         self.roots = roots if isinstance(roots, Directories) else Directories(roots)
         self.rules = Rules.of(rules or {})
         self._mode: Mode = parse_mode(mode)
         self._sensitive = Rules.parse(ask=sensitive, source=BUILT_IN)
         self._grants = Grants(store)
-        for path in store.files if store is not None else ():
-            self.roots.protect(path)
+        for file in store.files if store is not None else ():
+            self.roots.protect(file)
         self._plan_tools = plan_tools
         self._plan_allows = plan_allows
         self._trusted_servers = trusted_servers
         self._deny_unknown = deny_unknown
         self._cwd = cwd
         self._workspace = workspace
+        self._path = path
         self._lock = Lock()
         self._asked: OrderedDict[tuple[str, str], tuple[Request, frozenset[str]]] = OrderedDict()
 
@@ -126,7 +129,8 @@ class Permissions:
         workspace = self._workspace(use) if self._workspace is not None else None
         request = replace(request, workspace=workspace or "")
         cwd = self._cwd(use) if self._cwd is not None and request.command is not None else None
-        decision = self.decide(request, session=use.ctx.session, cwd=cwd)
+        path = self._path(use) if self._path is not None and request.command is not None else ""
+        decision = self.decide(request, session=use.ctx.session, cwd=cwd, path=path)
         if decision.answer != "ask":
             return verdict_of(decision)
         if not use.approved:
@@ -134,8 +138,10 @@ class Permissions:
             return verdict_of(decision)
         return self._approved(use, decision)
 
-    def decide(self, request: Request, *, session: str = "", cwd: str | None = None) -> Decision:
-        """The decision on a request, which changes nothing. ``cwd`` is where its command starts."""
+    def decide(
+        self, request: Request, *, session: str = "", cwd: str | None = None, path: str = ""
+    ) -> Decision:
+        """The decision on a request, which changes nothing. ``cwd`` is where its command starts, ``path`` its ``PATH``."""
         mode, errors = self._mode, list[str]()
 
         def granted(key: str) -> str:
@@ -156,7 +162,7 @@ class Permissions:
             granted=granted,
         )
         base = request.workspace or self.roots.workspace
-        findings = self._findings(settings, request, base, cwd)
+        findings = self._findings(settings, request, base, cwd, path)
         return Decision(
             request=request, mode=mode, findings=tuple(findings), store_error=errors[0] if errors else ""
         )
@@ -175,7 +181,9 @@ class Permissions:
         """Take back what was granted for a session."""
         self._grants.forget(session)
 
-    def _findings(self, settings: Settings, request: Request, base: str, cwd: str | None) -> list[Finding]:
+    def _findings(
+        self, settings: Settings, request: Request, base: str, cwd: str | None, path: str
+    ) -> list[Finding]:
         start = base if request.command is None else cwd or base
         try:
             accesses = accesses_of(request, start)
@@ -183,7 +191,7 @@ class Permissions:
         except (UnusablePathError, ValueError) as error:
             access = Access(capability=request.capability)
             return [Finding(answer="deny", access=access, by="path", reason=str(error))]
-        judge = Judge(settings, request, where)
+        judge = Judge(settings, request, where, path)
         return [judge.find(access) for access in accesses]
 
     def _remember(self, use: ToolUse, decision: Decision) -> None:

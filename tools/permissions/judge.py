@@ -36,8 +36,9 @@ from .tool_shapes import Depth
 class Judge:
     """Judges the accesses of one request."""
 
-    def __init__(self, settings: Settings, request: Request, cwd: str) -> None:
+    def __init__(self, settings: Settings, request: Request, cwd: str, path: str = "") -> None:
         self._settings = settings
+        self._path = path
         self._request = request
         self._cwd = cwd
         self._mode: Mode = settings.mode
@@ -246,4 +247,4 @@ class Judge:
         plan = commands.analyse(self._request.command)
         if not commands.is_read_only(plan) or not commands.mentions(plan, self._cwd).complete:
             return False
-        return not program_inside(commands.programs(plan), self._roots, self._cwd)
+        return not program_inside(commands.programs(plan), self._roots, self._cwd, self._path)

@@ -35,13 +35,13 @@ def _bare_repository(directory: str) -> str:
     return ""
 
 
-def program_inside(programs: Iterable[str], roots: Directories, cwd: str) -> str:
+def program_inside(programs: Iterable[str], roots: Directories, cwd: str, path: str) -> str:
     """The first of some programs that would be found where the roots may be written; empty where none is.
 
-    The shell is taken to have the ``PATH`` of this process.
+    ``path`` is the ``PATH`` of the shell; ``""`` for that of this process.
     """
-    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return next((name for name in programs if _is_inside(name, path, roots, cwd)), "")
+    places = (path or os.environ.get("PATH", os.defpath)).split(os.pathsep)
+    return next((name for name in programs if _is_inside(name, places, roots, cwd)), "")
 
 
 def _is_inside(name: str, path: list[str], roots: Directories, cwd: str) -> bool:

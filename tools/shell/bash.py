@@ -2,7 +2,7 @@
 
 Bash itself goes where it wants and does what the user may: ``confine_cwd`` keeps only the place where commands begin
 inside the roots. What commands may do is for a permission engine to say, and for a sandbox (``wrap``) to bound.
-Read with: ``process.py`` (running), ``exchange.py`` and ``session.py`` (state), ``environment.py``, ``report.py``.
+Read with: ``arguments.py``, ``process.py`` (running), ``exchange.py`` and ``session.py`` (state), ``environment.py``, ``report.py``.
 """
 
 import os
@@ -10,7 +10,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
 
 from msgspec import Struct
 
@@ -24,21 +23,14 @@ from unspool.tools.tasks import Tasks
 from unspool.tools.tasks.command_work import CommandWork
 from unspool.tools.text import MAX_RESULT
 
+from .arguments import description, schema, timeout_of
 from .environment import command_env, quiet_env
-from .exchange import FD, Exchange
+from .exchange import FD, Exchange, Left
 from .output import OutputBuffer
 from .process import Command, CommandRequest, start_command
 from .report import command_result
 from .session import ShellState, ShellStates
 from .spill import OutputFiles
-
-TIMEOUT_S, MAX_TIMEOUT_S = 120.0, 600.0
-BACKGROUND_TIMEOUT_S, MAX_BACKGROUND_TIMEOUT_S = 600.0, 86_400.0
-_DESCRIPTION = """\
-Run a command in bash. The directory (cd) and exported variables are kept for the next command, unless it ends its \
-shell itself (exit, exec, set -e). There is no input and no terminal: nothing can be answered or confirmed. Processes \
-left in the background are ended with the command{background}. Of a long output the beginning and the end are shown."""
-_IN_BACKGROUND = ": use run_in_background for a server, or for what takes long"
 
 
 def bash_tool(
@@ -84,14 +76,19 @@ class BashTool(RawTool):
             "open_world": True,
         }
         background = options.tasks is not None
-        description = _DESCRIPTION.format(background=_IN_BACKGROUND if background else "")
         run = _Bash(shell, options, states).run
-        super().__init__("bash", description, _schema(background=background), run, traits, None, None)
+        said = description(background=background), schema(background=background)
+        super().__init__("bash", *said, run, traits, None, None)
         self._states = states
 
     def cwd_of(self, ctx: ToolContext) -> str:
         """The directory in which the next command of the call's agent begins: a permission engine has to know it."""
         return self._states.of(ctx).cwd
+
+    def path_of(self, ctx: ToolContext) -> str:
+        """Where the next command of the call's agent finds programs (``PATH``), for a permission engine as well."""
+        env = self._states.of(ctx).env
+        return os.environ.get("PATH", os.defpath) if env is None else env.get("PATH", os.defpath)
 
     def restore(self, facts: Iterable[Fact]) -> None:
         """Let agents of an earlier process go on in the directory they were in, from the facts of their log; what
@@ -127,25 +124,26 @@ class _Bash:
         where = self._states.begin(ctx, state, args.get("workdir"))
         if args.get("run_in_background"):
             return await self._run_in_background(args, ctx, state, where)
-        timeout_s = _timeout_s(args, TIMEOUT_S, MAX_TIMEOUT_S)
-        exchange, command = self._start(args["command"], state, where, timeout_s)
+        timeout_s = timeout_of(args, background=False)
+        base = self._base()
+        exchange, command = self._start(args["command"], state.env or base, where, timeout_s)
         command.add_listener(partial(_report_progress, command, ctx))
         try:
-            ended = await command.wait()
-            if not ended.pid and ended.error:
-                raise ToolError(f"the command could not be run: {ended.error}")
-            left = exchange.left()
-            moves = not args.get("workdir")
-            notes = self._states.keep(ctx, state, left, moves=moves) if left is not None else []
-        except GeneratorExit:  # its event loop is gone: nothing can be awaited
-            command.request_stop()
-            raise
-        except BaseException:
-            await command.stop()
-            raise
+            async with command:
+                ended = await command.wait()
+                if not ended.pid and ended.error:
+                    raise ToolError(f"the command could not be run: {ended.error}")
+                left = exchange.left()
+                notes = self._keep(args, ctx, state, left, base) if left is not None else []
         finally:
             command.add_listener(partial(_close_after, command, exchange))
         return command_result(ended, command.output, self._states.of(ctx).cwd, notes)
+
+    def _keep(
+        self, args: JSON, ctx: ToolContext, state: ShellState, left: Left, base: dict[str, str]
+    ) -> list[str]:
+        command = "" if self._options.wrap is None else args["command"]
+        return self._states.keep(ctx, state, left, base, moves=not args.get("workdir"), command=command)
 
     async def _run_in_background(
         self, args: JSON, ctx: ToolContext, state: ShellState, where: str
@@ -153,16 +151,14 @@ class _Bash:
         tasks = self._options.tasks
         if tasks is None:
             raise ToolError("commands can't run in the background here: leave run_in_background out")
-        timeout_s = _timeout_s(args, BACKGROUND_TIMEOUT_S, MAX_BACKGROUND_TIMEOUT_S)
+        timeout_s = timeout_of(args, background=True)
 
         async def launch(id: str) -> CommandWork:
-            exchange, command = self._start(args["command"], state, where, timeout_s)
+            env = state.env or self._base()
+            exchange, command = self._start(args["command"], env, where, timeout_s)
             command.add_listener(partial(_close_after, command, exchange))
-            try:
+            async with command:
                 pid = await command.started()
-            except BaseException:
-                command.request_stop()
-                raise
             if not pid:
                 error = (command.ended and command.ended.error) or "it was stopped before it began"
                 raise ToolError(f"the command could not be run: {error}")
@@ -183,23 +179,32 @@ class _Bash:
         )
         return ToolResult(content=text, details={"shell_id": task.id, **task.details})
 
-    def _start(self, text: str, state: ShellState, where: str, timeout_s: float) -> tuple[Exchange, Command]:
+    def _base(self) -> dict[str, str]:
+        """The environment of an agent's first command; a wrapper adds its own."""
+        options = self._options
+        return command_env(options.env) if options.wrap is None else quiet_env(options.env)
+
+    def _start(
+        self, text: str, env: dict[str, str], where: str, timeout_s: float
+    ) -> tuple[Exchange, Command]:
         options = self._options
         if not text.strip():
             raise ToolError("the command is empty")
         if "\0" in text:
             raise ToolError("the command holds a NUL character, which bash can't take")
-        wrap = options.wrap
-        exported = (state.env or quiet_env(options.env)) if wrap is not None else {}
-        argv = Exchange.argv(self._shell)
-        argv = argv if wrap is None else wrap(argv)
+        argv, exported = Exchange.argv(self._shell), {}
+        if (
+            options.wrap is not None
+        ):  # it may clear the environment, and runs outside of what it makes: none of the
+            # session's variables is for it
+            argv, exported, env = options.wrap(argv), env, command_env(options.env)
         try:
             exchange = Exchange(f"{options.prefix}\n{text}" if options.prefix else text, exported)
         except OSError as error:
             raise ToolError(f"there is no place for temporary files: {error.strerror}") from error
         request = CommandRequest(
             argv=argv,
-            env={**(state.env or command_env(options.env)), "PWD": where},
+            env={**env, "PWD": where},
             cwd=where,
             timeout_s=timeout_s,
             fd=exchange.fd,
@@ -221,11 +226,6 @@ def _found(shell: str) -> str:
     return os.path.abspath(path)
 
 
-def _timeout_s(args: JSON, default: float, limit: float) -> float:
-    given = args.get("timeout") or 0
-    return min(float(given), limit) if given > 0 else default
-
-
 def _close_after(command: Command, exchange: Exchange) -> None:
     """Not before: the command's thread passes the descriptor on."""
     if command.ended is not None:
@@ -236,29 +236,3 @@ def _report_progress(command: Command, ctx: ToolContext) -> None:
     output = command.output
     if output.size and command.ended is None:
         ctx.progress(output.newest_line(), topic="tool_delta", lines=output.lines, bytes=output.size)
-
-
-def _schema(*, background: bool) -> dict[str, Any]:
-    times = f"seconds until it is ended; {TIMEOUT_S:.0f} by default, at most {MAX_TIMEOUT_S:.0f}"
-    if background:
-        times += f" (in the background {BACKGROUND_TIMEOUT_S:.0f}, at most {MAX_BACKGROUND_TIMEOUT_S:.0f})"
-    properties: dict[str, Any] = {
-        "command": {"type": "string", "description": "what bash shall run; may have several lines"},
-        "timeout": {"type": "number", "description": times},
-        "workdir": {
-            "type": "string",
-            "description": "directory for this command only, from the current one; it must exist",
-        },
-        "description": {"type": "string", "description": "what it does, in a few words"},
-    }
-    if background:
-        properties["run_in_background"] = {
-            "type": "boolean",
-            "description": "do not wait: get the id of a task at once",
-        }
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": ["command"],
-        "additionalProperties": False,
-    }

@@ -11,30 +11,28 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from .killing import end_supervisor, kill_while, session_members
 from .output import OutputBuffer
 from .request import CommandRequest, Ended, Killed, StopReason
-from .supervise import descendants
 
 if sys.platform == "linux":
     import fcntl
 
 _CHUNK = 1 << 18  # bytes of one read
 _PIPE = 1 << 18  # bytes that a pipe holds, where it may; 64 KiB are usual
+_START_S = 30.0  # for the supervisor to be up, on a busy machine; it is not the command's time
 _TICK_S = 0.5  # the longest sleep: a stop is noticed then at the latest
 _DRAIN_S = 0.5  # for the pipe, after the last process that we know of
 _TELL_S = 0.1  # between two reports of output
 _MARGIN_S = 1.5  # beyond the grace time, until a supervisor that does not answer is given up
 _LAUNCH = "import sys; sys.path.append(sys.argv[1]); import supervise; supervise.main(int(sys.argv[2]))"
-_FOR_PYTHON = (
-    "LD_LIBRARY_PATH",
-    "DYLD_LIBRARY_PATH",
-    "DYLD_FALLBACK_LIBRARY_PATH",
-)  # all that it needs, no secrets
+# all that Python itself may need: nothing else of our environment is a supervisor's business
+_FOR_PYTHON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
 class Ties(NamedTuple):
@@ -55,6 +53,7 @@ class Conductor:
         self._output = output
         self._ties = ties
         self._began = time.monotonic()
+        self._ran_at: float | None = None
         self._pid = 0
         self._status: int | None = None
         self._stopped: StopReason = ""
@@ -92,15 +91,15 @@ class Conductor:
                     self._converse(ours, reader)
                 except BaseException:
                     ours.close()  # then it ends everything
-                    _end(supervisor, self._request.grace_s + _MARGIN_S)
+                    end_supervisor(supervisor, self._request.grace_s + _MARGIN_S)
                     raise
                 finally:
                     self._ties.attach(None)
                     os.close(reader)
-                _end(supervisor, 0.2)
+                end_supervisor(supervisor, 0.2)
         if not self._done:
             self._error = "the process that watches over the command was killed"
-            _kill_while(lambda: _members(supervisor.pid))
+            kill_while(lambda: session_members(supervisor.pid))
         return self._ended()
 
     def _launch(self, control: int, writer: int) -> "subprocess.Popen[bytes]":
@@ -161,7 +160,9 @@ class Conductor:
     @property
     def _deadline(self) -> float | None:
         limit_s = self._request.timeout_s
-        return None if limit_s is None else self._began + limit_s
+        if limit_s is None:
+            return None
+        return limit_s + (self._began + _START_S if self._ran_at is None else self._ran_at)
 
     def _is_late(self, now: float) -> bool:
         """Stop what takes too long; whether the supervisor has taken too long to do so."""
@@ -204,7 +205,7 @@ class Conductor:
         word, _, rest = line.partition(" ")
         match word:
             case "pid":
-                self._pid = int(rest)
+                self._pid, self._ran_at = int(rest), time.monotonic()
                 self._ties.running(self._pid)
             case "exit":
                 self._stopped = self._ties.reason()
@@ -229,7 +230,7 @@ class Conductor:
             stopped=self._stopped,
             killed=tuple(self._killed),
             left=tuple(self._left),
-            duration_s=time.monotonic() - self._began,
+            duration_s=time.monotonic() - (self._ran_at or self._began),
             error=self._error,
         )
 
@@ -242,37 +243,6 @@ def _pipe() -> tuple[int, int]:
         with suppress(PermissionError):  # the user's pipes hold much already
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE)
     return reader, writer
-
-
-def _end(supervisor: "subprocess.Popen[bytes]", patience_s: float) -> None:
-    """Have it gone: it ends by itself where it has said all, or is told to."""
-    try:
-        supervisor.wait(patience_s)
-    except subprocess.TimeoutExpired:
-        _kill_while(lambda: [pid for pid, _ in descendants(supervisor.pid)])
-        supervisor.kill()
-
-
-def _kill_while(find: Callable[[], Sequence[int]]) -> None:
-    """Kill processes that are not ours to wait for, until none is found or a second is over."""
-    until = time.monotonic() + 1.0
-    while (found := find()) and time.monotonic() < until:
-        for pid in found:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)
-
-
-def _members(session: int) -> list[int]:
-    """The processes of a session that are alive; none where there is no ``/proc``."""
-    found = []
-    for name in filter(str.isdecimal, os.listdir("/proc") if sys.platform == "linux" else ()):
-        with suppress(OSError, ValueError):
-            stat = Path("/proc", name, "stat").read_bytes()
-            state, _, _, id, *_ = stat[stat.rindex(b")") + 2 :].split()
-            if int(id) == session and state not in b"ZX":
-                found.append(int(name))
-    return found
 
 
 def _signal_name(number: int) -> str:

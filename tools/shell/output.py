@@ -119,7 +119,8 @@ class OutputBuffer:
                 try:
                     self._open.close()
                 except OSError as error:  # some file systems say only now that the disk is full
-                    self.file_error = self.file_error or error.strerror or str(error)
+                    reason = error.strerror or str(error)
+                    self.file_error = f"{self.file_error}; {reason}" if self.file_error else reason
                 self._open = None
 
     def shown(self) -> Shown:

@@ -2,7 +2,7 @@
 
 For the tool ``bash`` and for a registry of background tasks alike::
 
-    command = start_command(CommandRequest(argv=["bash", "-c", "make"], env=env, cwd="/src"), output)
+    command = start_command(CommandRequest(argv=["/bin/bash", "-c", "make"], env=env, cwd="/src"), output)
     command.add_listener(tell)       # in the command's thread, at most ten times a second: started, output, ended
     command.output.since(0)          # what it has said so far
     ended = await command.wait()     # on any event loop, any number of times; being cancelled does not stop the command
@@ -21,6 +21,8 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from types import TracebackType
+from typing import Self
 
 from unspool.kernel.errors import ToolError
 from unspool.kernel.spawn import current_backend
@@ -35,7 +37,7 @@ __all__ = ["Command", "CommandRequest", "Ended", "Killed", "StopReason", "start_
 def start_command(request: CommandRequest, output: OutputBuffer) -> "Command":
     """Start ``request``; its output goes to ``output``, which is finished when the command has ended.
 
-    ``request.fd`` may be closed when the command has ended, not before.
+    ``request.fd`` is closed by the caller, when the command has ended and not before.
 
     Raises:
         ToolError: there can't be another thread. What else goes wrong is told by ``Ended.error``.
@@ -49,7 +51,10 @@ def start_command(request: CommandRequest, output: OutputBuffer) -> "Command":
 
 
 class Command:
-    """A started command. Everything may be called from any thread."""
+    """A started command. Everything may be called from any thread.
+
+    ``async with`` stops it where its block is left by an exception, a cancellation for instance.
+    """
 
     def __init__(self, request: CommandRequest, output: OutputBuffer) -> None:
         self.request = request
@@ -64,6 +69,17 @@ class Command:
     def __repr__(self) -> str:
         state = "ended" if self.ended else "running" if self.pid else "starting"
         return f"<command {self.pid or ''} {state}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        if isinstance(error, GeneratorExit):  # the event loop is gone: nothing can be awaited
+            self.request_stop()
+        elif error is not None:
+            await self.stop()
 
     async def started(self) -> int:
         """The process id; 0 where it could not be started, which ``ended`` then tells."""
@@ -154,4 +170,5 @@ class Command:
         with self._lock:
             self._control = control
             if control is not None and self._stop:
-                control.send(b"s")
+                with suppress(OSError):
+                    control.send(b"s")

@@ -27,7 +27,6 @@ def command_result(ended: Ended, output: OutputBuffer, cwd: str, notes: Sequence
         "bytes": output.size,
         "lines": output.lines,
         "cwd": cwd,
-        "duration_s": round(ended.duration_s, 3),
         "killed": [pid for pid, _ in ended.killed],
     }
     if ended.signal:

@@ -14,7 +14,7 @@ StopReason: TypeAlias = Literal["", "timeout", "stop"]
 class CommandRequest(Struct, frozen=True, kw_only=True):
     """What to run. ``argv[0]`` is an absolute path; ``env`` is the whole environment.
 
-    ``timeout_s``: None waits for ever. ``fd``: a descriptor of ours, which the command gets as ``fd_inside``.
+    ``timeout_s`` begins when it runs; None waits for ever. ``fd``: a descriptor of ours, which the command gets as ``fd_inside``.
     ``linger_s``: how long processes that the command left in the background may go on once it has ended; then they get
     TERM, and KILL ``quick_s`` later. A command that is stopped, or whose time is over, has ``grace_s`` between the two.
     """

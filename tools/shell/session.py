@@ -5,7 +5,7 @@ Read with: ``bash.py`` (the caller), ``exchange.py`` (what a shell leaves).
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from unspool.kernel.events import AgentStart, Fact, ToolExecEnd
 from unspool.kernel.ports import ToolContext
 from unspool.tools.text import shown, shown_list
 
+from .environment import kept_env
 from .exchange import Left
 
 _Key: TypeAlias = tuple[str, tuple[str, ...]]  # a session and an agent in it
@@ -80,9 +81,18 @@ class ShellStates:
             raise ToolError(f"working directory is outside of {shown_list(self._roots)}: {shown(where)}")
         return os.path.realpath(where)
 
-    def keep(self, ctx: ToolContext, state: ShellState, left: Left, *, moves: bool) -> list[str]:
+    def keep(
+        self,
+        ctx: ToolContext,
+        state: ShellState,
+        left: Left,
+        base: Mapping[str, str],
+        *,
+        moves: bool,
+        command: str = "",
+    ) -> list[str]:
         """Remember what a shell left, which began as ``state``; the notes on that. Only one that ``moves`` changes the
-        directory.
+        directory. For ``base`` and ``command`` see ``kept_env``.
         """
         cwd, notes = state.cwd, []
         if moves and not left.cwd:
@@ -94,7 +104,14 @@ class ShellStates:
             cwd, notes = left.cwd, [f"working directory: {shown(left.cwd)}"]
         if left.env is None:
             notes.append("the exported variables are too large and were not kept for the next command")
-        self._put(ctx, replace(state, cwd=cwd, env=state.env if left.env is None else left.env))
+            self._put(ctx, replace(state, cwd=cwd))
+            return notes
+        env, lost = kept_env(left.env, base, command)
+        if lost:
+            notes.append(
+                f"not kept for the next command: {shown_list(lost, 5)}; a command that needs it sets it itself"
+            )
+        self._put(ctx, replace(state, cwd=cwd, env=env))
         return notes
 
     def restore(self, facts: Iterable[Fact]) -> None:

@@ -3,6 +3,7 @@
 Read with: ``registry.py`` (``Tasks``, the whole), ``entry.py``, ``notice.py``.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import RLock
@@ -11,12 +12,14 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from unspool.kernel.errors import ToolError, describe
+from unspool.kernel.events import Event
 from unspool.kernel.messages import AgentMessage, Message
 from unspool.kernel.ports import Clock
 from unspool.tools.text import shown_list
 
 from .entry import Entry, Piece, Reader, Task
 from .notice import MAX_TAIL, notice
+from .restore import lost, number_of, tasks_of
 
 Deliver: TypeAlias = Callable[[Message], object]
 """Takes a notice: ``agent.follow_up`` for instance. It is called on the event loop of the task, or in the
@@ -34,6 +37,7 @@ class KeptTasks:
         self._keep, self._keep_s = keep, keep_s
         self._lock = RLock()
         self._entries: dict[str, Entry] = {}
+        self._numbers = itertools.count(1)
 
     def notify(self, deliver: Deliver) -> None:
         """Tell ends to ``deliver`` from now on, first those that could not be told before."""
@@ -185,6 +189,28 @@ class KeptTasks:
             entry.pending.clear()
             entry.sealed = entry.sealed or (last and not messages)
             return messages
+
+    # --- after a resume --------------------------------------------------------------------------
+
+    def restore(self, facts: Iterable[Event]) -> tuple[Task, ...]:
+        """Tell the tasks that ran when the process of this session ended: they are ``lost``. New ids go on after
+        theirs. Called once, with the facts of the log, before the agent runs.
+        """
+        known = tasks_of(facts)
+        now = self._clock.time()
+        with self._lock:
+            told = [replace(lost(task), ended_at=now) for task in known if not task.ended]
+            told = [task for task in told if task.id not in self._entries]
+            last = max(
+                [number_of(each) for each in (*(task.id for task in known), *self._entries)], default=0
+            )
+            self._numbers = itertools.count(max(last + 1, next(self._numbers)))
+            entries = [Entry(task, None, None) for task in told]
+            self._entries |= {entry.task.id: entry for entry in entries}
+        for entry in entries:
+            entry.sealed = entry.settled = True
+            self._tell(entry)
+        return tuple([entry.snapshot() for entry in entries])
 
 
 def _tail(entry: Entry) -> str:

@@ -10,19 +10,15 @@
 Read with: ``kept.py`` (what is known and told), ``entry.py``, ``restore.py``, ``task_tools.py``.
 """
 
-import itertools
 import re
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from msgspec.structs import replace
-
 from unspool.kernel.clock import SystemClock
 from unspool.kernel.errors import ToolError, describe
-from unspool.kernel.events import Event
 from unspool.kernel.json_edge import clean_text
 from unspool.kernel.ports import Clock
 from unspool.kernel.spawn import Backend, Job, current_backend
@@ -30,12 +26,11 @@ from unspool.kernel.spawn import Backend, Job, current_backend
 from .entry import MAX_TEXT, Cause, Entry, Outcome, Task, Work
 from .kept import Deliver, KeptTasks
 from .leftovers import kill_all, warn_killed
-from .restore import lost, number_of, tasks_of
 from .sleepers import Sleepers
 
 Launch: TypeAlias = Callable[[str], Awaitable[Work]]
 """Starts the work of a task, given the task's id."""
-MAX_KEPT = 200  # tasks that run, or whose end nobody has been told
+MAX_UNTOLD = 200  # tasks whose end nobody has been told
 _KIND = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _PREFIXES = {"subagent": "agent"}
 
@@ -68,7 +63,6 @@ class Tasks(KeptTasks):
     ) -> None:
         super().__init__(clock or SystemClock(), notify, keep, keep_s)
         self._max_running = max_running
-        self._numbers = itertools.count(1)
         self._starting = 0
         self._jobs: set[Job] = set()  # watchers and stoppers that have not ended
         self._sleepers = Sleepers(self._clock)
@@ -151,7 +145,7 @@ class Tasks(KeptTasks):
             raise ToolError("background tasks are closed: nothing can be started any more")
         if running >= self._max_running:
             raise ToolError(f"{running} background tasks run already: stop one first, or wait for one to end")
-        if sum(entry.task.told == "" for entry in self._entries.values()) >= MAX_KEPT:
+        if sum(entry.settled and not entry.task.told for entry in self._entries.values()) >= MAX_UNTOLD:
             raise ToolError("too many tasks have ended without anybody looking: call task_list first")
 
     async def stop(self, id: str) -> Task:
@@ -260,28 +254,6 @@ class Tasks(KeptTasks):
             entries = [self._find(id) for id in ids] or list(self._entries.values())
         enough = any if first else all
         await self._sleepers.until(lambda: not entries or enough(each.settled for each in entries), timeout_s)
-        return tuple([entry.snapshot() for entry in entries])
-
-    # --- after a resume --------------------------------------------------------------------------
-
-    def restore(self, facts: Iterable[Event]) -> tuple[Task, ...]:
-        """Tell the tasks that ran when the process of this session ended: they are ``lost``. New ids go on after
-        theirs. Called once, with the facts of the log, before the agent runs.
-        """
-        known = tasks_of(facts)
-        now = self._clock.time()
-        with self._lock:
-            told = [replace(lost(task), ended_at=now) for task in known if not task.ended]
-            told = [task for task in told if task.id not in self._entries]
-            last = max(
-                [number_of(each) for each in (*(task.id for task in known), *self._entries)], default=0
-            )
-            self._numbers = itertools.count(max(last + 1, next(self._numbers)))
-            entries = [Entry(task, None, None) for task in told]
-            self._entries |= {entry.task.id: entry for entry in entries}
-        for entry in entries:
-            entry.sealed = entry.settled = True
-            self._tell(entry)
         return tuple([entry.snapshot() for entry in entries])
 
 

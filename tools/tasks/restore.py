@@ -1,5 +1,6 @@
 """Tasks that ran when a session was cut off, found in its facts. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ from msgspec.structs import replace
 from unspool.kernel.events import Event, MessageEnd, QueueChanged, ToolExecEnd
 
 from .entry import Task
+
+_ID = re.compile(r"[a-z][a-z0-9_]{0,31}-([0-9]{1,15})", re.ASCII)
 
 
 def tasks_of(facts: Iterable[Event]) -> tuple[Task, ...]:
@@ -35,8 +38,8 @@ def lost(task: Task) -> Task:
 
 def number_of(id: str) -> int:
     """The number in an id: 3 for ``shell-3``."""
-    number = id.rpartition("-")[2]
-    return int(number) if number.isdecimal() else 0
+    found = _ID.fullmatch(id)
+    return int(found[1]) if found else 0
 
 
 def _said(fact: Event) -> Iterator[Task]:
@@ -52,6 +55,8 @@ def _said(fact: Event) -> Iterator[Task]:
     for value in values:
         if isinstance(value, dict):
             try:
-                yield convert(value, Task)
+                task = convert(value, Task)
             except ValidationError:
                 continue  # another tool's, or a host's, of the same name
+            if _ID.fullmatch(task.id):
+                yield task

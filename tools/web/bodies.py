@@ -48,6 +48,15 @@ class Unpacker:
         self.data += data[:room]
         return not self.is_cut
 
+    def finish(self) -> None:
+        """No more comes.
+
+        Raises:
+            ToolError: there should be more.
+        """
+        if self._packed and self._header and not self._inflate.eof:
+            raise ToolError("the server's answer is damaged: it ends too early")
+
     def _unpacked(self, raw: bytes) -> bytes:
         wanted = self._limit - len(self.data) + 1  # one more tells that there is more
         before, self._header = self._header, (self._header + raw)[:2]

@@ -6,13 +6,16 @@
 3. A redirect is a new request with new checks. One to another host is not followed but told: whoever allowed
    this host has not allowed that one.
 4. Sizes are bounded as received and as unpacked, and the whole is bounded in time by the caller.
+5. httpx logs the URL of each request, whose query may hold a secret: not of these.
 
 httpx takes a moment to import, so ``fetch_url.py`` imports this module with its first call.
 """
 
+import logging
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from typing import NamedTuple
 from urllib.parse import urljoin
 
@@ -36,6 +39,15 @@ _HEADERS = {
     "Accept": "text/markdown, text/html, text/plain, application/json, */*;q=0.5",
     "Accept-Encoding": "gzip, deflate",
 }
+_is_fetching: ContextVar[bool] = ContextVar("unspool_is_fetching", default=False)
+
+
+class _NotFetching(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not _is_fetching.get()
+
+
+logging.getLogger("httpx").addFilter(_NotFetching())
 
 
 class Response(NamedTuple):
@@ -73,6 +85,14 @@ class Fetcher:
             ToolError: the URL, an address or a redirect is refused, or there is no answer.
         """
         target = parse_url(url)
+        token = _is_fetching.set(True)
+        try:
+            return await self._followed(target)
+        finally:
+            with suppress(ValueError):  # it is closed from elsewhere, with its event loop
+                _is_fetching.reset(token)
+
+    async def _followed(self, target: Target) -> Response:
         for _ in range(MAX_REDIRECTS + 1):
             answer = await self._request(target)
             if isinstance(answer, Response):
@@ -113,6 +133,8 @@ class Fetcher:
                 return _redirect(target, location)
             unpacker = Unpacker(answer.headers.get("content-encoding", ""), self._max_bytes)
             is_cut = await _read(answer, unpacker, self._max_bytes)
+            if not is_cut:
+                unpacker.finish()
             content_type, charset = _content_type(answer.headers.get("content-type", ""))
             body = bytes(unpacker.data)
             return Response(target, answer.status_code, content_type, charset, body, is_cut)

@@ -73,6 +73,32 @@ async def test_a_cancelled_call_stops_and_keeps_the_variables(call: Call, root: 
     assert text_of(await call("x")) == "1"
 
 
+async def test_a_call_that_is_cancelled_at_any_step_keeps_the_variables(call: Call) -> None:
+    await call("x = 1")
+
+    async def run() -> None:
+        await call("sum(range(10))")
+
+    with anyio.fail_after(20):  # no step at which an answer is waited for that does not come
+        for steps in range(60):
+            async with anyio.create_task_group() as group:
+                group.start_soon(run)
+                for _ in range(steps):
+                    await anyio.lowlevel.checkpoint()
+                group.cancel_scope.cancel()
+            result = await call("x")
+            assert text_of(result) == "1", steps
+
+
+async def test_a_call_that_is_cancelled_before_it_begins_does_not_run(call: Call) -> None:
+    await call("x = 1")
+    for _ in range(10):
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await call("x = 2\nwhile True: pass")
+        assert text_of(await call("'up'")) == "'up'"
+
+
 @pytest.mark.parametrize("junk", ["b'x' * 100", "b'\\xff' * 100", "b'\\0\\0\\0\\2{]'", "b'\\0\\0\\0\\2[]'"])
 async def test_forged_replies_are_survived(call: Call, junk: str) -> None:
     forge = f"import os\nfor fd in range(3, 30):\n  try: os.write(fd, {junk})\n  except OSError: pass"

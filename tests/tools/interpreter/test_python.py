@@ -55,7 +55,11 @@ SHOWN = {  # calls in order: what the last one shows
     ),
     "a fork that comes back": (["import os\nif os.fork():\n  os.wait()", "1"], "1"),
     "after a bad call": (["x = 1", "1 / 0", "x"], "1"),
-    "after a closed stream": (["import sys\nsys.stdout = None", "sys.stdout = sys.__stdout__", "5"], None),
+    "after a lost stream": (["import sys\nsys.stdout = None", "5"], "5"),
+    "a closed stream": (["import sys\nsys.stdout.close()"], "the output was closed, and is open again"),
+    "after a closed stream": (["x = 1\nimport sys\nsys.stdout.close()", "print(x)"], "1"),
+    "after closed descriptors": (["x = 1\nimport os\nos.close(1)\nos.close(2)", "print(x)"], "1"),
+    "after forks that go on": (["x = 1\nimport os\n_ = os.fork() and os.wait()", "x"], "1"),
 }
 
 

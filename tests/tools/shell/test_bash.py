@@ -1,6 +1,7 @@
 """What a command's result says, and what the next command finds."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 from unspool.kernel.errors import ToolDefinitionError
 from unspool.kernel.function_tool import RawTool
 from unspool.tools.files.root import Roots
-from unspool.tools.shell import OutputFiles, bash_tool
+from unspool.tools.shell import BashTool, OutputFiles, bash_tool
+from unspool.tools.shell.exchange import Left
+from unspool.tools.shell.session import ShellStates
 
-from .conftest import FakeContext, Processes, Run, call_tool, error_of
+from .conftest import FakeContext, Processes, Run, call_tool, each, error_of
 
 pytestmark = pytest.mark.anyio
 
@@ -51,33 +54,41 @@ RESULTS: dict[str, tuple[str, str, int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", RESULTS)
-async def test_results(case: str, run: Run) -> None:
-    command, text, code = RESULTS[case]
-    result = await run(command)
-    assert (result.content, result.details["exit_code"]) == (text, code)
-    assert not result.is_error
-    assert "timed_out" not in result.details and "aborted" not in result.details
+async def test_results(run: Run) -> None:
+    async def check(case: str) -> None:
+        command, text, code = RESULTS[case]
+        result = await run(command, FakeContext(case))
+        assert (result.content, result.details["exit_code"]) == (text, code)
+        assert not result.is_error
+        assert "timed_out" not in result.details and "aborted" not in result.details
+
+    await each(RESULTS, check)
 
 
 async def test_details(run: Run, root: Path) -> None:
     details = (await run("echo a; echo b; exit 2")).details
-    assert 0 < details.pop("duration_s") < 10
+    assert 0 <= details.pop("duration_s") < 10
     assert details == {"exit_code": 2, "bytes": 4, "lines": 2, "cwd": str(root), "killed": []}
     assert (await run("kill -TERM $$")).details["signal"] == "SIGTERM"
 
 
 async def test_time_over(run: Run) -> None:  # T133, T423
-    result = await run("echo up; sleep 20", timeout=0.3)
+    result = await run("echo up; sleep 20", timeout=1)
     assert result.details["timed_out"] and result.details["exit_code"] == 143
-    assert str(result.content).startswith("up\n[timed out after 0.")
-    assert str(result.content).endswith(" s, and ended with all that it had started; exit code 143]")
+    assert re.fullmatch(
+        r"up\n\[timed out after \d\.\d s, and ended with all that it had started; exit code 143\]",
+        str(result.content),
+    )
     assert not result.is_error
 
 
-async def test_time_is_over_before_it_begins(run: Run) -> None:
-    result = await run("echo never", timeout=1e-9)
-    assert result.details["timed_out"] and "timed out after 0.0 s" in str(result.content)
+async def test_time_that_is_over_at_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins when the shell runs, however long that took to start."""
+    result = await run("sleep 20", timeout=1e-9)
+    assert result.details["timed_out"] and result.details["exit_code"] == 143
+    monkeypatch.setattr("unspool.tools.shell.conduct._START_S", -1.0)
+    result = await run("sleep 20", timeout=0.1)  # and where that takes too long, there is an end to it too
+    assert result.details["timed_out"] and result.details["exit_code"] in (-1, 143)
 
 
 async def test_a_long_line(run: Run) -> None:  # T134
@@ -162,7 +173,7 @@ KEPT: dict[str, tuple[list[str], str]] = {
     "cd -": (["cd a", "cd -", "pwd"], "{root}"),
     "exported": (["export X=1", "echo $X"], "1"),
     "exported, several lines": (["export X='1\n=2'", 'echo "$X"'], "1\n=2"),
-    "exported function": (["f() { echo fun; }; export -f f", "f"], "fun"),
+    "harmless for git": (["export GIT_AUTHOR_NAME=Ann", "echo $GIT_AUTHOR_NAME"], "Ann"),
     "unset": (["export X=1", "unset X", "echo ${X-none}"], "none"),
     "not exported": (["X=1", "echo ${X-none}"], "none"),
     "options are not kept": (["set -e", "false; echo on"], "on"),
@@ -184,6 +195,7 @@ KEPT: dict[str, tuple[list[str], str]] = {
 }
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # nothing in it depends on the event loop
 @pytest.mark.parametrize("case", KEPT)
 async def test_state_is_kept(case: str, run: Run, root: Path) -> None:
     (root / "a" / "b").mkdir(parents=True)
@@ -195,6 +207,55 @@ async def test_state_is_kept(case: str, run: Run, root: Path) -> None:
     assert (await run(commands[-1], ctx)).content == text.format(root=root)
 
 
+# what a command exports; what a later one shows of it; what is told
+STEERING: dict[str, tuple[str, str, str]] = {
+    "a function": ("git() { echo evil; }; export -f git", "git 2>&1 | grep evil", "git()"),
+    "a start-up file": ("export BASH_ENV=$PWD/x; echo 'echo evil' > x", "bash -c :", "BASH_ENV"),
+    "options of bash": ("export SHELLOPTS", "[[ $- == *x* ]] && echo evil", "SHELLOPTS"),
+    "where cd goes": ("export CDPATH=/usr", "cd lib 2>/dev/null && echo evil", "CDPATH"),
+    "a library": ("export LD_PRELOAD=/none/evil.so", "cat /dev/null", "LD_PRELOAD"),
+    "a program of git": ("export GIT_EXTERNAL_DIFF=evil", "env | grep evil", "GIT_EXTERNAL_DIFF"),
+    "settings of git": ("export HOME=/evil", "env | grep evil", "HOME"),
+    "an option of the prompt": ("export PROMPT_COMMAND='echo evil'", "env | grep evil", "PROMPT_COMMAND"),
+    "an alphabet": ("export LC_ALL=ja_JP.SJIS", "env | grep SJIS", "LC_ALL"),
+    "a pager": ("export PAGER=evil", "env | grep evil", "PAGER"),
+}
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("case", STEERING)
+async def test_no_command_decides_what_later_ones_run(case: str, run: Run) -> None:
+    """Whoever judges a later command sees that command alone."""
+    first, later, told = STEERING[case]
+    ctx = FakeContext()
+    result = str((await run(f"export OTHER=1; {first}", ctx)).content)
+    assert f"not kept for the next command: {told}; a command that needs it sets it itself]" in result
+    shown = str((await run(f"echo $OTHER; {later}", ctx)).content)
+    assert shown.partition("\n[")[0] == "1"
+    assert "not kept" not in shown
+
+
+async def test_what_the_host_gives_stays(root: Path, processes: Processes) -> None:
+    given = {**processes.env, "GIT_PAGER": "less", "BASH_FUNC_f%%": "() {  echo host\n}"}
+    tool, ctx = bash_tool(root, env=given), FakeContext().ctx
+    result = await call_tool(
+        tool, ctx, command="f; unset -f f; unset GIT_PAGER HOME; f() { echo evil; }; export -f f"
+    )
+    assert result.content == (
+        "host\n[not kept for the next command: GIT_PAGER, HOME, f(); a command that needs it sets it itself]"
+    )
+    assert (await call_tool(tool, ctx, command="f; echo $GIT_PAGER")).content == "host\nless"
+
+
+async def test_where_programs_are_found_is_told(bash: RawTool, run: Run, root: Path) -> None:
+    assert isinstance(bash, BashTool)
+    ctx = FakeContext()
+    assert bash.path_of(ctx.ctx) == os.environ["PATH"]
+    await run("PATH=$PWD/bin:$PATH", ctx)
+    assert bash.path_of(ctx.ctx) == f"{root}/bin:{os.environ['PATH']}"
+    assert bash.path_of(FakeContext("s2").ctx) == os.environ["PATH"]
+
+
 async def test_state_is_kept_for_each_agent(run: Run, root: Path) -> None:
     (root / "a").mkdir()
     here = FakeContext("s1", ("main",))
@@ -204,6 +265,15 @@ async def test_state_is_kept_for_each_agent(run: Run, root: Path) -> None:
     for other in (FakeContext("s2", ("main",)), FakeContext("s1", ("main", "helper"))):
         assert (await run("pwd; echo ${X-none}", other)).content == f"{root}\nnone"
     assert (await run("pwd; echo ${X-none}", here)).content == f"{root}/a\n1"
+
+
+def test_the_agents_that_are_remembered_are_bounded(root: Path) -> None:
+    states = ShellStates((str(root),), None, confine=True)
+    agents = [FakeContext(f"s{number}").ctx for number in range(300)]
+    for number, ctx in enumerate(agents):
+        states.keep(ctx, states.of(ctx), Left(str(root), {"N": str(number)}), {}, moves=True)
+    assert len(states._states) == 256
+    assert states.of(agents[299]).env == {"N": "299"} and states.of(agents[1]).env is None
 
 
 async def test_a_directory_that_is_deleted_between_commands(run: Run, root: Path) -> None:

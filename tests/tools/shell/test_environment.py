@@ -20,6 +20,13 @@ SECRET = {
     "SSH_KEY": "x",
     "apikey": "x",
     "SESSION_COOKIE": "x",
+    "GITHUB_PAT": "x",
+    "CI_JOB_JWT": "x",
+    "SENTRY_DSN": "https://0a1b@o1.example/2",
+    "SLACK_WEBHOOK_URL": "x",
+    "githubToken": "x",
+    "STORAGE_CONNECTION_STRING": "x",
+    "OP_SESSION_my": "x",
     "DATABASE_URL": "postgres://me:pw@host/db",
     "HTTPS_PROXY": "http://user:pw@proxy:1",
     "HARMLESS": "sk-ant-api03-" + "aB3" * 30,
@@ -36,6 +43,11 @@ PLAIN = {
     "http_proxy": "http://proxy:1",
     "PASSENGER": "x",
     "AUTHOR": "x",
+    "PATH_INFO": "x",
+    "XDG_SESSION_ID": "1",
+    "DBUS_SESSION_BUS_ADDRESS": "unix:path=/run/bus",
+    "GIT_AUTHOR_NAME": "x",
+    "GCP": "x",
 }
 
 

@@ -35,6 +35,28 @@ async def test_state_goes_in_and_out(sandboxed: RawTool, root: Path) -> None:
     assert (await call_tool(sandboxed, ctx, command="exit 7")).details["exit_code"] == 7
 
 
+async def test_nothing_from_inside_reaches_what_makes_the_sandbox(sandboxed: RawTool) -> None:
+    """The program that makes it runs outside: a library that the code inside names for it would be loaded there."""
+    ctx = FakeContext().ctx
+    result = await call_tool(sandboxed, ctx, command="export LD_PRELOAD=/none/evil.so X=kept LD_DEBUG=files")
+    assert result.content == (
+        "[no output, exit code 0]\n[not kept for the next command: LD_DEBUG, LD_PRELOAD; a command that needs it sets "
+        "it itself]"
+    )
+    assert (await call_tool(sandboxed, ctx, command="echo $X; echo ${HOME}")).content == "kept\n/tmp"
+
+
+async def test_a_wrapper_gets_the_environment_of_the_host_alone(root: Path, processes: Processes) -> None:
+    def wrap(argv: list[str]) -> list[str]:
+        return ["/bin/sh", "-c", 'echo "outside: $X $Y"; exec "$@"', "sh", *argv]
+
+    tool, ctx = bash_tool(root, env={**processes.env, "Y": "given"}, wrap=wrap), FakeContext().ctx
+    await call_tool(tool, ctx, command="export X=evil Y=evil")
+    assert (await call_tool(tool, ctx, command="echo inside: $X $Y")).content == (
+        "outside:  given\ninside: evil evil"
+    )
+
+
 async def test_a_long_output_can_be_looked_at(sandboxed: RawTool) -> None:
     ctx = FakeContext().ctx
     file = (await call_tool(sandboxed, ctx, command="seq 30000")).details["output_file"]

@@ -91,6 +91,7 @@ LONG = "head -c 100000 /dev/zero | tr '\\0' x"  # more than is kept in memory al
     [
         (LONG, {"write": "disk full"}, "failed", 0, ("copy", "disk full")),  # T138
         (LONG, {"close": "flush log"}, "failed", 0, ("copy", "flush log")),  # T139
+        (LONG, {"write": "disk full", "close": "flush log"}, "failed", 0, ("copy", "disk full; flush log")),
         (f"{LONG}; exit 7", {"write": "disk full"}, "failed", 7, ("copy", "disk full")),  # T140
         ("exit 7", {}, "failed", 7, ()),
         ("echo fine", {}, "completed", 0, ()),

@@ -366,6 +366,19 @@ async def test_details_are_json_and_bounded(desk: Desk) -> None:
     assert len(str(task.details)) < 5000
 
 
+async def test_a_thousand_at_a_time_and_one_after_the_other() -> None:
+    desk = Desk(max_running=1000)
+    works = [await desk.start("x") for _ in range(1000)]
+    assert await desk.tasks.stop_all() == 1000
+    assert [work.stops for work in works] == [1] * 1000
+    for number in range(1001, 2001):
+        (await desk.start("x")).finish()
+        await desk.ended(f"shell-{number}")
+    assert len(desk.notices) == 2000 and len(desk.tasks.list()) == 32
+    await desk.tasks.aclose()
+    assert not (desk.tasks._jobs or desk.tasks._alive or desk.tasks._sleepers._sleepers)
+
+
 async def test_looking_from_threads_while_tasks_come_and_go() -> None:
     desk = Desk(keep=1000)
     done = Event()

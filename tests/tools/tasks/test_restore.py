@@ -47,6 +47,11 @@ CASES: dict[str, tuple[list[Event], list[str]]] = {
     "shown late": ([started(task(1)), queued(task(1, "timed_out")), showed(task(1))], []),
     "lost before": ([started(task(1)), queued(task(1, "lost"))], []),
     "other details": ([ToolExecEnd(call_id="c", details={"task": "x", "tasks": [{"id": 3}, 4]})], []),
+    "not an id of ours": (
+        [started(task(1, kind=kind)) for kind in ("../x", "x" * 10**6, "K\n</task-id>")],
+        [],
+    ),
+    "a number without end": ([started(task(10**20))], []),
     "other tasks": ([ToolExecEnd(call_id="c", details={"task": {"id": "a", "status": "odd"}})], []),
 }
 

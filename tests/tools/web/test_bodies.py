@@ -41,6 +41,21 @@ def test_damaged_data_is_told() -> None:
         Unpacker("gzip", 100).feed(b"this is no gzip")
 
 
+@pytest.mark.parametrize(
+    ("encoding", "data"), [("gzip", gzip.compress(b"x" * 99)), ("deflate", zlib.compress(b"x"))]
+)
+def test_data_that_ends_too_early_is_told(encoding: str, data: bytes) -> None:
+    for size in range(1, len(data)):
+        unpacker = Unpacker(encoding, 100)
+        assert unpacker.feed(data[:size])
+        with pytest.raises(ToolError, match="it ends too early"):
+            unpacker.finish()
+    for whole in (data, b""):
+        unpacker = Unpacker(encoding, 100)
+        assert unpacker.feed(whole)
+        unpacker.finish()
+
+
 def test_a_bomb_costs_no_memory() -> None:
     bomb = gzip.compress(bytes(64 << 20), 1)
     unpacker = Unpacker("gzip", 1 << 20)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import httpx
 import pytest
 
 from unspool.kernel.conformance_tool import check_tool
@@ -184,6 +185,11 @@ async def test_a_large_answer_is_cut(server: Server) -> None:
     )
 
 
+async def test_an_answer_that_ends_too_early_is_no_answer(server: Server, fetch: Fetch) -> None:
+    url = server.add("/x", gzip.compress(b"hello")[:-9], Content_Encoding="gzip")
+    assert text_of(await fetch(url)) == "error: the server's answer is damaged: it ends too early"
+
+
 async def test_a_bomb_is_cut(server: Server) -> None:
     fetch = fetcher(allow_private=["127.0.0.1"], max_bytes=100_000)
     bomb = gzip.compress(bytes(b"0123456789" * 5_000_000))
@@ -307,6 +313,19 @@ async def test_the_environment_has_no_say(
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     assert text_of(await fetch(server.add("/x", "direct"))) == "direct"
+
+
+async def test_what_a_url_says_is_in_no_log(
+    server: Server, fetch: Fetch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """httpx logs each URL as information, its query included; what others ask by it is logged as before."""
+    url = server.add("/x", "hello")
+    with caplog.at_level("DEBUG"):
+        results = [await fetch(f"{url}?key=canary"), await fetch(f"{url}y?key=canary")]
+        assert "canary" not in f"{caplog.text}{results}"
+        async with httpx.AsyncClient(trust_env=False) as client:
+            await client.get(f"{url}?by=others")
+    assert "by=others" in caplog.text
 
 
 async def test_no_cookies_and_no_referer(server: Server, fetch: Fetch) -> None:
