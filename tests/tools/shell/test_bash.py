@@ -67,7 +67,6 @@ async def test_results(run: Run) -> None:
 
 async def test_details(run: Run, root: Path) -> None:
     details = (await run("echo a; echo b; exit 2")).details
-    assert 0 <= details.pop("duration_s") < 10
     assert details == {"exit_code": 2, "bytes": 4, "lines": 2, "cwd": str(root), "killed": []}
     assert (await run("kill -TERM $$")).details["signal"] == "SIGTERM"
 
