@@ -20,10 +20,10 @@ from unspool.kernel.ports import JSON, ToolContext, ToolResult
 from unspool.kernel.tool_traits import Traits
 from unspool.tools.files.root import Roots
 from unspool.tools.tasks import Tasks
-from unspool.tools.tasks.command_work import CommandWork
 from unspool.tools.text import MAX_RESULT
 
 from .arguments import description, schema, timeout_of
+from .command_work import CommandWork
 from .environment import command_env, quiet_env
 from .exchange import FD, Exchange, Left
 from .output import OutputBuffer

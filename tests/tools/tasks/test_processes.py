@@ -15,8 +15,8 @@ import pytest
 
 from unspool.kernel.messages import Message
 from unspool.tools.shell import CommandRequest, OutputBuffer, OutputFiles, start_command
+from unspool.tools.shell.command_work import CommandWork
 from unspool.tools.tasks import Launch, Tasks
-from unspool.tools.tasks.command_work import CommandWork
 
 pytestmark = [
     pytest.mark.anyio,

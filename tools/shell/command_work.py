@@ -1,20 +1,17 @@
 """A shell command as the work of a background task.
 
-Read with: ``unspool.tools.shell.process`` (``Command``), ``entry.py`` (``Work``).
+Read with: ``process.py`` (``Command``), ``unspool.tools.tasks.entry`` (``Work``).
 """
 
-from typing import TYPE_CHECKING
+from unspool.tools.tasks.entry import Cause, Outcome, Piece
 
-from .entry import Cause, Outcome, Piece
-
-if TYPE_CHECKING:
-    from unspool.tools.shell.process import Command, Ended  # which may itself start tasks
+from .process import Command, Ended
 
 
 class CommandWork:
     """``command``, which has been started."""
 
-    def __init__(self, command: "Command") -> None:
+    def __init__(self, command: Command) -> None:
         self._command = command
 
     @property
@@ -63,5 +60,5 @@ class CommandWork:
 _CAUSES: dict[str, Cause] = {"": "", "stop": "stopped", "timeout": "timed_out"}
 
 
-def _exit_code(ended: "Ended") -> int | None:
+def _exit_code(ended: Ended) -> int | None:
     return None if ended.exit_code < 0 else ended.exit_code
