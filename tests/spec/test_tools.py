@@ -31,8 +31,10 @@ def tools(root: Path) -> list[Tool]:
 
 @pytest.fixture
 def run(play: Player, tools: list[Tool]) -> Callable[..., Played]:
-    """One call in a run of its own."""
-    return lambda name, **args: play([make_call("c1", name, json.dumps(args))], "done", tools=tools)
+    """One call in a run of its own; in real time, which a tool in a thread takes."""
+    return lambda name, **args: play(
+        [make_call("c1", name, json.dumps(args))], "done", tools=tools, real_time=True
+    )
 
 
 @pytest.fixture

@@ -158,7 +158,9 @@ def test_a_read_and_a_write_in_one_batch(root: Path, workspace: Workspace) -> No
         make_call("c2", "read_file", '{"path": "c"}'),
         make_call("c3", "write_file", '{"path": "c", "content": "new"}'),
     ]
-    run = Player("asyncio")(calls, "done", tools=[read_file_tool(workspace), write_file_tool(workspace)])
+    run = Player("asyncio")(
+        calls, "done", tools=[read_file_tool(workspace), write_file_tool(workspace)], real_time=True
+    )
     assert run.outcomes() == {"c1": "invalid", "c2": "ok", "c3": "ok"}
     assert "read it first" in run.results()["c1"]
     assert (root / "c").read_text() == "new"
@@ -213,7 +215,9 @@ def test_restoring_a_run(root: Path, workspace: Workspace, agent: Agent) -> None
         make_call("c2", "read_file", '{"path": "r"}'),
         make_call("c3", "read_file", '{"path": "part", "limit": 1}'),
     ]
-    run = Player("asyncio")(script, "done", tools=[read_file_tool(workspace), write_file_tool(workspace)])
+    run = Player("asyncio")(
+        script, "done", tools=[read_file_tool(workspace), write_file_tool(workspace)], real_time=True
+    )
     start = next(fact for fact in run.facts if isinstance(fact, AgentStart))
     ctx = agent(start.agent, start.session)
     later = Workspace(root)
