@@ -239,7 +239,7 @@ def run(
             opened = stack.enter_context(continued(there, title)) if there else None
             choice = _choice(ctx, model, base_url, window)
             chat_model = make_model(choice, opened)
-            wish = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox)
+            wish = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox, (store, log))
             check_wish(wish)
             toolset = make_tools(wish, opened.state if opened else AgentState())
             opened = opened or stack.enter_context(begun(file=log, store=store, session=session, title=title))
@@ -298,7 +298,7 @@ def resume(
     if calls and not (allow or deny or answer):
         _refuse("resume: what of these calls? give --allow, --deny or --answer")
     with _refusing():
-        wished = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox)
+        wished = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox, (store, session))
         check_wish(wished)
         wish = Wish(
             model=_choice(ctx, model, base_url, window),

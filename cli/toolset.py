@@ -25,12 +25,14 @@ _MODE: Final = "unspool.permissions"
 _RULES: Final = "unspool.rules"
 _SANDBOX: Final = "unspool.sandbox"
 _DEFAULT_MODE: Final = "default"
+_STORE: Final = ".unspool"  # where sessions are if nothing else is said
+_BESIDE: Final = ("-wal", "-shm", "-journal")  # what SQLite puts beside its file
 
 
 class ToolWish(NamedTuple):
     """What was said about tools; what is empty is the session's, or the default.
 
-    ``rules`` are texts such as ``allow Bash(git *)``.
+    ``rules`` are texts such as ``allow Bash(git *)``. ``kept`` is where sessions are, which no tool may change.
     """
 
     root: str
@@ -38,6 +40,7 @@ class ToolWish(NamedTuple):
     mode: str = ""
     rules: tuple[str, ...] = ()
     sandbox: bool = False
+    kept: tuple[str, ...] = ()
 
 
 class Toolset:
@@ -105,6 +108,9 @@ def make_tools(wish: ToolWish, state: AgentState) -> Toolset:
         rules=_rules((*state.metadata.get(_RULES, ()), *wish.rules)),
         store=GrantStore(_grants_of(wish.root)),
     )
+    for path in (_STORE, *filter(None, wish.kept)):
+        for file in (path, *(f"{path}{ending}" for ending in _BESIDE)):
+            gate.roots.protect(file)
     return Toolset(made, gate, made)
 
 

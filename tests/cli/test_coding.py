@@ -67,6 +67,29 @@ def test_what_is_not_allowed_waits_and_the_session_remembers_its_tools(
     assert "Done." in done.stdout and (elsewhere / "a.txt").read_text() == "hello\n"
 
 
+@pytest.mark.parametrize(
+    ("path", "where"),
+    [
+        (".unspool/sessions.db", []),
+        (".unspool/other", []),
+        ("kept.db-wal", ["--store", "kept.db"]),
+        ("kept/s.jsonl", ["--store", "kept"]),
+    ],
+)
+def test_no_tool_writes_where_sessions_are(
+    elsewhere: Path, server: ChatServer, path: str, where: list[str]
+) -> None:
+    server.answers = [[("write_file", {"path": path, "content": "x"})], "Done."]
+    at = ["--tools", "coding", "--permissions", "bypass", "--json", *where]
+    told = run(server, *at)
+    ended = [json.loads(line) for line in told.splitlines() if '"tool_exec_end"' in line]
+    assert [(end["outcome"], (end.get("ruling") or {}).get("by")) for end in ended] in (
+        [("denied", "protected")],
+        [("invalid", None)],  # it is there, and has not been read
+    )
+    assert not (elsewhere / path).exists() or (elsewhere / path).read_bytes() != b"x"
+
+
 def test_the_rules_of_a_session_stay(server: ChatServer) -> None:
     server.answers = [[LS], "One.", [LS], [("bash", {"command": "ls -l"})], "Two."]
     run(server, "--tools", "coding", "--rule", "deny Bash(ls *)")
