@@ -11,10 +11,11 @@ from contextlib import ExitStack, contextmanager
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
 from unspool.kernel.ports import JSON, Refused, ToolContext, ToolResult
-from unspool.tools.text import MAX_RESULT, count_text, shown, shown_list
+from unspool.tools.text import count_text, shown, shown_list
 
 from .change import Change
 from .foresight import foresee
+from .one_file import edit_traits
 from .patch_report import details_of, diffs_of, summaries_of
 from .patch_steps import LinkRemoval, Planned, carry_out
 from .patch_unified import parse_unified
@@ -63,16 +64,7 @@ def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
 
     foresight = foresee(workspace, check, plan)
 
-    @tool(
-        read_only=False,
-        destructive=True,
-        open_world=False,
-        concurrency_safe=False,
-        activity=_activity,
-        max_result_bytes=MAX_RESULT,
-        validate=foresight.validate,
-        preview=foresight.preview,
-    )
+    @tool(**edit_traits(_activity), validate=foresight.validate, preview=foresight.preview)
     def apply_patch(patch: str, ctx: ToolContext) -> ToolResult:
         """Change several places, in one or more files that you have read: all of them, or none if a part doesn't fit.
 
@@ -94,27 +86,30 @@ def apply_patch_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
         Args:
             patch: the whole patch
         """
-        with _planned(workspace, parse_patch(patch), ctx) as (plans, links):
-            texts, summaries = diffs_of(plans), summaries_of(plans, links)
-            old_paths = [plan.change.details["path"] for plan in plans]
-            if ctx.cancelled:
-                raise ToolError("cancelled: nothing was changed")
-            carry_out(plans, links)
-            files = [details_of(plan, path) for plan, path in zip(plans, old_paths, strict=True)]
-            files.append([link.details for link in links])
-            notes = [f"[{note}]" for plan in plans for note in plan.notes]
-            return ToolResult(
-                content="\n".join(
-                    [f"patched {count_text(len(summaries), 'file')}:", *summaries, *notes, *texts]
-                ),
-                details={
-                    "files": [entry for entries in files for entry in entries],
-                    "diff": "\n".join(texts),
-                    "fuzz": sum(plan.fuzz for plan in plans),
-                },
-            )
+        return _apply(workspace, patch, ctx)
 
     return apply_patch
+
+
+def _apply(workspace: Workspace, patch: str, ctx: ToolContext) -> ToolResult:
+    with _planned(workspace, parse_patch(patch), ctx) as (plans, links):
+        texts, summaries = diffs_of(plans), summaries_of(plans, links)
+        old_paths = [plan.change.details["path"] for plan in plans]
+        if ctx.cancelled:
+            raise ToolError("cancelled: nothing was changed")
+        carry_out(plans, links)
+        files = [details_of(plan, path) for plan, path in zip(plans, old_paths, strict=True)]
+        files.append([link.details for link in links])
+        notes = [f"[{note}]" for plan in plans for note in plan.notes]
+        said = [f"patched {count_text(len(summaries), 'file')}:", *summaries, *notes, *texts]
+        return ToolResult(
+            content="\n".join(said),
+            details={
+                "files": [entry for entries in files for entry in entries],
+                "diff": "\n".join(texts),
+                "fuzz": sum(plan.fuzz for plan in plans),
+            },
+        )
 
 
 def _activity(args: JSON) -> str:

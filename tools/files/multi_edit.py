@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unspool.kernel.errors import ToolError
 from unspool.kernel.function_tool import FunctionTool, tool
 from unspool.kernel.ports import JSON, ToolContext, ToolResult
-from unspool.tools.text import MAX_RESULT, count_text, shown
+from unspool.tools.text import count_text, shown
 
-from .diffing import diff_texts
-from .edit_file import known
 from .editing import edit_text
-from .foresight import foresee
 from .matching import Matcher
+from .one_file import edit_result, edit_traits, editing, foresee_edit
 from .workspace import Workspace
 
 MAX_EDITS = 200
@@ -44,25 +42,9 @@ def multi_edit_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
     ``replacements`` with one entry for each edit.
     """
 
-    def plan(args: JSON, ctx: ToolContext) -> JSON:
-        with workspace.changing(args["path"], ctx) as change:
-            path, text = change.path, change.text
-        done = edit_all(text, [TextEdit(**edit) for edit in args["edits"]], lambda: ctx.cancelled)
-        diff = diff_texts(text, done.text, path)
-        return {"text": diff.text, "path": path, "matchers": done.matchers}
+    foresight = foresee_edit(workspace, _edit)
 
-    foresight = foresee(workspace, known(workspace), plan)
-
-    @tool(
-        read_only=False,
-        destructive=True,
-        open_world=False,
-        concurrency_safe=False,
-        activity=lambda args: f"editing {shown(args['path'])}",
-        max_result_bytes=MAX_RESULT,
-        validate=foresight.validate,
-        preview=foresight.preview,
-    )
+    @tool(**edit_traits(editing), validate=foresight.validate, preview=foresight.preview)
     def multi_edit(path: str, edits: list[TextEdit], ctx: ToolContext) -> ToolResult:
         """Replace several texts in one file that you have read: all of them, or none if one can't be replaced.
 
@@ -75,21 +57,17 @@ def multi_edit_tool(workspace: Workspace) -> FunctionTool[..., ToolResult]:
             before = change.text
             done = edit_all(before, edits, lambda: ctx.cancelled)
             change.write(done.text)
-            diff = diff_texts(before, done.text, change.path)
             notes = [f"[edit {n}: {note}]" for n, note in enumerate(done.notes, 1) if note]
             said = f"edited {shown(change.path)}: made {count_text(len(edits), 'edit')}"
-            return ToolResult(
-                content="\n".join([said, *notes, diff.text]),
-                details={
-                    "file": change.details,
-                    "diff": diff.text,
-                    "first_changed_line": diff.first_changed_line,
-                    "matchers": done.matchers,
-                    "replacements": done.replacements,
-                },
-            )
+            more = {"matchers": done.matchers, "replacements": done.replacements}
+            return edit_result(change, before, done.text, [said, *notes], more)
 
     return multi_edit
+
+
+def _edit(text: str, args: JSON, ctx: ToolContext) -> tuple[str, dict[str, Any]]:
+    done = edit_all(text, [TextEdit(**edit) for edit in args["edits"]], lambda: ctx.cancelled)
+    return done.text, {"matchers": done.matchers}
 
 
 def edit_all(text: str, edits: Sequence[TextEdit], stop: Callable[[], bool] = lambda: False) -> Edits:
