@@ -74,11 +74,13 @@ from .events import (
     Event,
     Fact,
     Handoff,
+    Lineage,
     MessageDiscarded,
     MessageEnd,
     MessageStart,
     MessageUpdate,
     ModelResponse,
+    NestedCall,
     QueueChanged,
     Replaced,
     RetryEvent,
@@ -140,6 +142,7 @@ from .messages import (
     user_message,
 )
 from .model_names import register_models
+from .nesting import Nest, Suspended, nest_of
 from .ports import (
     JSON,
     BlobStore,
@@ -191,7 +194,7 @@ from .sequence import (
     to_messages,
     validate_message_sequence,
 )
-from .state import AgentState, Queued, Turn, apply, fold
+from .state import AgentState, OpenChild, Queued, Turn, apply, fold
 from .steps import next_step
 from .stream import EventStream, RunResult
 from .texts import Texts
@@ -274,6 +277,7 @@ __all__ = [
     "Input",
     "LimitError",
     "Limits",
+    "Lineage",
     "Listener",
     "Live",
     "LogError",
@@ -293,9 +297,12 @@ __all__ = [
     "ModelRequest",
     "ModelResponse",
     "ModelTimeoutError",
+    "Nest",
+    "NestedCall",
     "NetworkError",
     "Opaque",
     "OpaqueMessage",
+    "OpenChild",
     "OutputError",
     "OverloadedError",
     "PartialStreamError",
@@ -330,6 +337,7 @@ __all__ = [
     "StreamEnd",
     "StreamEvent",
     "StreamIdleError",
+    "Suspended",
     "SystemBlock",
     "SystemClock",
     "Text",
@@ -386,6 +394,7 @@ __all__ = [
     "is_failover_eligible",
     "is_retryable",
     "make_call",
+    "nest_of",
     "next_step",
     "raw_tool",
     "register_models",

@@ -428,7 +428,7 @@ class Agent(Generic[OutT]):
         kept: dict[str, Any] = {
             field.name: getattr(config, field.name)
             for field in dataclasses.fields(config)
-            if field.name not in ("model", "agent", "inbox", "abort", "refresh", "log", "context")
+            if field.name not in ("model", "agent", "inbox", "abort", "refresh", "log", "context", "lineage")
         }
         if config.context is not None and "context" not in options:
             if not isinstance(config.context, Renews):
@@ -544,8 +544,13 @@ class Agent(Generic[OutT]):
 
     @property
     def usage(self) -> Usage:
-        """Tokens and cost of all model calls of the session."""
+        """Tokens and cost of all model calls of the session itself."""
         return self.state.usage
+
+    @property
+    def total_usage(self) -> Usage:
+        """The same with that of the nested sessions that have ended."""
+        return self.state.total_usage
 
     @property
     def context_usage(self) -> ContextUsage | None:

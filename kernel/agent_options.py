@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from .codec import Codec
 from .config import AgentContext, LoopConfig, QueueMode
+from .events import Lineage
 from .hooks import Hooks
 from .json_edge import clean_text
 from .limits import Limits, Retry
@@ -52,7 +53,7 @@ class AgentOptions(_Shared, total=False):
     """The options of ``Agent``: what ``configure`` may change later, and what stays.
 
     ``log`` is written ahead. ``state`` goes on with a session: the fold of its log's facts. ``messages``
-    begin a new one.
+    begin a new one. ``lineage`` says whose child the session is.
     """
 
     log: EventLog | None
@@ -61,6 +62,7 @@ class AgentOptions(_Shared, total=False):
     rand: Callable[[], float]
     state: AgentState | None
     messages: Sequence[AgentMessage]
+    lineage: Lineage | None
 
 
 _RENAMED = {"name": "agent"}

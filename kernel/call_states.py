@@ -13,17 +13,19 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .events import ApprovalDecided, NestedCall
 from .messages import Content, ToolCall
 
 
 class CallState(Struct, frozen=True, gc=False):
     """Where one call of the open turn stands.
 
-    ``stage``: requested, waiting (for approval), started, dispatched, ended, committed. ``announced``
+    ``stage``: requested, waiting (for approval), started, dispatched, answered, ended, committed. ``announced``
     says that its start is recorded. ``args`` are those that were approved or dispatched, where they
     differ from the call's. ``reason`` and ``details`` are why a gate asked, then what a person said, ``by`` who
     that was; ``preview`` what the person was shown, as long as the arguments are those. ``key`` is the idempotency
-    key of the dispatch.
+    key of the dispatch. ``nested`` are the calls below it that it waits for, ``answers`` the decisions on them;
+    when all are decided it is ``answered``, and goes on.
     """
 
     call: ToolCall
@@ -39,6 +41,30 @@ class CallState(Struct, frozen=True, gc=False):
     key: str = ""
     outcome: str = ""
     content: tuple[Content, ...] = ()
+    nested: tuple[NestedCall, ...] = ()
+    answers: tuple[ApprovalDecided, ...] = ()
+
+    @property
+    def waiting(self) -> "tuple[CallState, ...]":
+        """The calls that a person has to decide on: this one, or those below it."""
+        if self.stage != "waiting":
+            return ()
+        answered = {answer.call_id for answer in self.answers}
+        return tuple(
+            [
+                CallState(
+                    replace(nested.call, id=nested.id),
+                    "waiting",
+                    reason=nested.reason,
+                    details=nested.details,
+                    preview=nested.preview,
+                )
+                for nested in self.nested
+                if nested.id not in answered
+            ]
+            if self.nested
+            else [self]
+        )
 
 
 class CallStates(Struct, frozen=True, gc=False):

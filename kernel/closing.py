@@ -42,6 +42,8 @@ def end_unrun(run: Run, state: CallState, refused: Refusal) -> None:
     announce(run, state)
     if state.stage == "dispatched" and state.call.id not in run.executions:
         refused = Refusal("unknown", run.config.texts.unknown_outcome)
+    if state.nested and state.stage in ("waiting", "answered"):
+        refused = Refusal("interrupted", run.config.texts.left_waiting)
     call, (content, size) = state.call, cut_to_size((Text(refused.text),), run.limits.result_bytes)
     details = {**refused.details, "truncated_from_bytes": size} if size else refused.details
     run.record(ToolExecEnd(call.id, call.name, refused.outcome, content, details, ruling=refused.ruling))
@@ -170,6 +172,7 @@ def record_end(run: Run, reason: str) -> None:
                 usage=state.run_usage,
                 pending=tuple([call.id for call in state.pending_calls]),
                 cut=run.cut if reason == "aborted" else None,
+                child_usage=state.run_child_usage,
             )
         )
         run.span.end(run.state)
@@ -201,6 +204,9 @@ def _close_calls(run: Run, reason: str) -> None:
             continue
         if execution is None or (execution.job is None and execution.outcome is None):  # never begun
             end_unrun(run, state, not_run)
+        elif execution.outcome is not None and execution.outcome.nested:  # it waits, and is not to go on
+            run.executions.pop(state.call.id)
+            end_unrun(run, state, Refusal("interrupted", texts.left_waiting))
         else:
             end_execution(run, execution, execution.outcome or execution.abandon())
     run.executions.clear()

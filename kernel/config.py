@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from .abort import Abort, Inbox
 from .clock import SystemClock
 from .codec import Codec
+from .events import Lineage
 from .hooks import Hooks
 from .limits import Limits, Retry
 from .messages import AgentMessage
@@ -29,7 +30,7 @@ class LoopConfig:
     ``steering_mode`` and ``follow_up_mode`` say whether all queued messages are delivered together or
     one before each model call. ``refresh`` is read once per turn and gives the settings to go on with.
     ``rand`` is the source of jitter, in [0, 1). ``log`` is written ahead; a consumer that keeps its
-    own log leaves it out.
+    own log leaves it out. ``lineage`` says whose child the session is, where it is nested in another.
     """
 
     model: ChatModel
@@ -49,6 +50,7 @@ class LoopConfig:
     codec: Codec = field(default_factory=Codec)
     rand: Callable[[], float] = random.random
     agent: str = "agent"
+    lineage: Lineage | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

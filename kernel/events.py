@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from .limits import Limits
-from .messages import Content, ContextItem, Message, Usage
+from .messages import Content, ContextItem, Message, ToolCall, Usage
 
 
 class AppMessage:
@@ -55,6 +55,16 @@ class _Fact(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag
     run_id: str = ""
 
 
+class Lineage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """Whose child a nested session is: the session of its ``parent``, the call there that runs it, and the names of
+    the agents above it, from the root down. ``root`` is the session at the top."""
+
+    parent: str
+    call_id: str = ""
+    path: tuple[str, ...] = ()
+    root: str = ""
+
+
 class AgentStart(_Fact, frozen=True, tag="agent_start"):
     """A run begins. ``cause``: prompt, continue, resume, inject.
 
@@ -64,6 +74,7 @@ class AgentStart(_Fact, frozen=True, tag="agent_start"):
     session has not stored yet. ``toolbox`` is the hash of all tools where some are not offered (yet).
     ``history`` are the messages the session begins with. ``context`` is what the context manager says of itself,
     ``window`` how many tokens the model says it takes, input and output together (0: it does not say).
+    ``lineage`` says whose child this session is, where it is one.
     """
 
     session: str = ""
@@ -80,6 +91,7 @@ class AgentStart(_Fact, frozen=True, tag="agent_start"):
     history: tuple[Stored, ...] = ()
     context: dict[str, Any] = {}
     window: int = 0
+    lineage: Lineage | None = None
 
 
 class TurnStart(_Fact, frozen=True, tag="turn_start"):
@@ -236,20 +248,42 @@ class ToolExecStart(_Fact, frozen=True, tag="tool_exec_start"):
     args: dict[str, Any] = {}
 
 
+class NestedCall(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """A call of a nested session that waits for a person.
+
+    ``id`` is how the session above names it: the id of its own call, a slash, and the id further down. ``session``
+    and ``agent`` (names from the root down) say where it waits; the others are as in ``ApprovalRequested``.
+    """
+
+    id: str
+    call: ToolCall
+    session: str = ""
+    agent: tuple[str, ...] = ()
+    reason: str = ""
+    details: dict[str, Any] = {}
+    preview: dict[str, Any] | None = None
+
+
 class ApprovalRequested(_Fact, frozen=True, tag="approval_requested"):
     """These calls wait for a person.
 
-    ``reason`` is a gate's. ``previews`` say, by call id, what tools that can tell are going to do.
+    ``reason`` is a gate's. ``previews`` say, by call id, what tools that can tell are going to do. Where there are
+    ``nested`` calls, it is those that a person decides on, and ``call_ids`` is the call that runs their session:
+    it has stopped, and runs again once they are decided.
     """
 
     call_ids: tuple[str, ...]
     reason: str = ""
     previews: dict[str, dict[str, Any]] = {}
     ruling: Ruling | None = None
+    nested: tuple[NestedCall, ...] = ()
 
 
 class ApprovalDecided(_Fact, frozen=True, tag="approval_decided"):
-    """A person decided on a call: ``approved``, by whom, with which arguments if changed, and what was said."""
+    """A person decided on a call: ``approved``, by whom, with which arguments if changed, and what was said.
+
+    ``call_id`` may be that of a nested call.
+    """
 
     call_id: str
     approved: bool
@@ -260,7 +294,10 @@ class ApprovalDecided(_Fact, frozen=True, tag="approval_decided"):
 
 
 class ToolExecDispatch(_Fact, frozen=True, tag="tool_exec_dispatch"):
-    """The call runs as soon as this is durable. ``args`` only where they differ from the start's."""
+    """The call runs as soon as this is durable. ``args`` only where they differ from the start's.
+
+    A call whose nested session waited for a person is dispatched again, with the same key, when it goes on.
+    """
 
     call_id: str
     idempotency_key: str = ""
@@ -337,17 +374,28 @@ class Handoff(_Fact, frozen=True, tag="handoff"):
 
 
 class ChildStarted(_Fact, frozen=True, tag="child_started"):
-    """A nested session began; it has its own numbering and log."""
+    """A nested session begins a run, or goes on with one; it has its own numbering and log.
+
+    ``mode``: single, parallel, chain, background, or a host's own. ``used`` is what that session, those below it
+    included, has used before.
+    """
 
     child: str
     agent: str = ""
     call_id: str = ""
+    mode: str = ""
+    used: Usage = Usage()
 
 
 class ChildEnded(_Fact, frozen=True, tag="child_ended"):
-    """A nested session ended; its usage is accounted in its own log."""
+    """The run of a nested session ended; ``end_reason`` is that of its ``agent_end``.
+
+    ``usage`` is what that session, those below it included, has used since its ``child_started``: it is accounted
+    here once, and in none of this session's own ``model_response``.
+    """
 
     child: str
+    agent: str = ""
     call_id: str = ""
     end_reason: str = ""
     usage: Usage = Usage()
@@ -378,7 +426,8 @@ class AgentEnd(_Fact, frozen=True, tag="agent_end"):
     """The one end of a run.
 
     ``reason``: stop, max_turns, max_tool_calls, budget, aborted, error, paused, stop_guard.
-    ``usage`` is the run's. ``cut`` says when it was cut short, where it was.
+    ``usage`` is the run's own, ``child_usage`` that of nested sessions which ended in it. ``cut`` says when it was
+    cut short, where it was.
     """
 
     reason: str
@@ -389,6 +438,7 @@ class AgentEnd(_Fact, frozen=True, tag="agent_end"):
     usage: Usage = Usage()
     pending: tuple[str, ...] = ()
     cut: Cut | None = None
+    child_usage: Usage = Usage()
 
 
 class UnknownFact(Struct, frozen=True, kw_only=True):

@@ -184,6 +184,8 @@ async def _run(
                     _tell(run, watcher, event)
                 yield event
                 run.away = False
+            if run.lookers:
+                run.tell_seen()
             await steps
     except LogError:
         raise
@@ -294,6 +296,7 @@ def _begin(run: Run, begin: Beginning, *, watched: bool) -> None:
             toolbox=request.toolbox_hash,
             blobs=request.blobs(run.state.blobs),
             history=tuple([recorder.store(message) for message in seeds]),
+            lineage=config.lineage,
         )
     )
     if before.runs:

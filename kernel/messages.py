@@ -163,6 +163,20 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
             cost=_add_cost(self.cost, other.cost),
         )
 
+    def __sub__(self, earlier: "Usage") -> "Usage":
+        """What came since an ``earlier`` sum."""
+        return Usage(
+            input_tokens=self.input_tokens - earlier.input_tokens,
+            output_tokens=self.output_tokens - earlier.output_tokens,
+            cache_read_tokens=self.cache_read_tokens - earlier.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens - earlier.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens - earlier.reasoning_tokens,
+            cost=_subtract_cost(self.cost, earlier.cost),
+        )
+
+
+NO_USAGE = Usage()
+
 
 def _add_cost(a: Cost | None, b: Cost | None) -> Cost | None:
     if a is None or b is None:
@@ -172,6 +186,17 @@ def _add_cost(a: Cost | None, b: Cost | None) -> Cost | None:
         output=a.output + b.output,
         cache_read=a.cache_read + b.cache_read,
         cache_write=a.cache_write + b.cache_write,
+    )
+
+
+def _subtract_cost(a: Cost | None, b: Cost | None) -> Cost | None:
+    if a is None or b is None:
+        return a
+    return Cost(
+        input=a.input - b.input,
+        output=a.output - b.output,
+        cache_read=a.cache_read - b.cache_read,
+        cache_write=a.cache_write - b.cache_write,
     )
 
 

@@ -30,7 +30,7 @@ from .events import (
 )
 from .hooks import ReplyInfo
 from .json_edge import clean_text
-from .messages import Message, Text
+from .messages import NO_USAGE, Message, Text
 from .model_stream import ModelCall
 from .ports import ModelRequest, StreamEvent, TextDelta, ThinkingDelta, ToolCallDelta
 from .pull import pull
@@ -38,7 +38,6 @@ from .reply import ReplyBuilder
 from .request import compact, compose
 from .retry import retry_delay
 from .run import Run
-from .scope import NO_USAGE
 
 
 async def ask_model(run: Run) -> None:

@@ -80,7 +80,7 @@ class Recorder:
         self._time = clock.time
         self.codec = codec
         self.run: ActiveRun | None = None
-        self.tell_idle: Callable[[Fact], None] | None = None  # facts that no run yields
+        self.tell_idle: Callable[[Event], None] | None = None  # what no run yields
         self.untold: ActiveRun | None = None  # a run whose events are not all told yet
         self.broken = False
         self._sub = 0

@@ -56,11 +56,13 @@ class Run:
         "config",
         "context",
         "cut",
+        "ending",
         "error",
         "executions",
         "fresh_turn",
         "id",
         "jobs",
+        "lookers",
         "on_notice",
         "outbox",
         "over",
@@ -68,7 +70,6 @@ class Run:
         "record",
         "recorder",
         "request",
-        "shown",
         "span",
         "thread",
         "toolbox",
@@ -110,7 +111,8 @@ class Run:
         self.over = False  # nothing of it is recorded any more
         self.away = False  # the consumer has been given an event and has not asked for the next
         self.cut: Cut | None = None
-        self.shown: Waker | None = None  # set when the consumer has seen everything
+        self.lookers: list[Waker] = []  # tasks that wait until the consumer has seen everything
+        self.ending = False  # nobody waits for the consumer any more
         self.unseen = 0  # characters of the unfinished answer that an abort dropped
         self.fresh_turn = False
         self.unpriced: set[str] = set()  # models of which it was said that the budget does not count them
@@ -188,8 +190,6 @@ class Run:
                 await self.wake.wait()
                 if self.outbox and not self.aborted:
                     await pull()
-                    if self.shown is not None:
-                        self.shown.set()
         finally:
             if iscoroutine(asked) and getcoroutinestate(asked) == CORO_CREATED:
                 asked.close()  # the task was stopped before its first step
@@ -201,11 +201,21 @@ class Run:
             raise ended[0] if isinstance(ended[0], _PASSED_ON) else HookError(describe(ended[0]))
 
     async def seen(self) -> None:
-        """Wait, in a task of the run, until the consumer has asked beyond everything recorded so far."""
-        while self.outbox:
-            self.shown = self.backend.waker()
+        """Wait, in a task of the run, until the consumer has asked beyond everything recorded so far.
+
+        Not when the run is about to end: then nothing more is done that was to be seen before.
+        """
+        while self.outbox and not (self.ending or self.aborted):
+            looker = self.backend.waker()
+            self.lookers.append(looker)
             self.wake.set()
-            await self.shown.wait()
+            await looker.wait()
+
+    def tell_seen(self) -> None:
+        """Let those go on who waited until everything was seen."""
+        lookers, self.lookers = self.lookers, []
+        for looker in lookers:
+            looker.set()
 
     def next_step(self) -> Step:
         """What comes next."""
@@ -287,10 +297,15 @@ class Run:
         self._stop_tasks()
 
     def _stop_tasks(self) -> None:
+        self.tell_seen()
+        spared: list[Job | None] = []
         for execution in self.executions.values():
             execution.cancel()
+            if execution.stops_itself:
+                spared.append(execution.job)
         for job in self.jobs:
-            job.cancel()
+            if job not in spared:
+                job.cancel()
         self.wake.set()
 
     def _drop_unseen(self) -> None:
@@ -311,6 +326,7 @@ class Run:
 
     def abandon(self, job: Job, name: str) -> None:
         """Wait no longer for a task that does not stop; it stays referenced until it has ended."""
+        job.cancel()
         self.abandoned.append(name)
         self.jobs = [other for other in self.jobs if other is not job]
         _orphans[:] = [other for other in _orphans if not other.done]
@@ -327,6 +343,7 @@ class Run:
 
         A cancellation of the waiting task is held off until then, and raised.
         """
+        self.ending = True
         self.jobs = [job for job in self.jobs if not job.done]
         if not self.jobs:
             return

@@ -10,12 +10,10 @@ from anyio import CancelScope
 from .cleaning import clean_request
 from .errors import ContinueError, ModelTimeoutError, error_kind
 from .events import ContextCompacting, ModelResponse
-from .messages import Message, Usage
+from .messages import NO_USAGE, Message
 from .ports import CallOptions, ChatModel, ModelRequest, SystemBlock, ToolSpec, window_of
 from .reply import generate
 from .run import Run
-
-NO_USAGE = Usage()
 
 
 class RunScope:

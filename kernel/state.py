@@ -20,11 +20,15 @@ from .events import (
     AgentStart,
     ApprovalDecided,
     ApprovalRequested,
+    ChildEnded,
+    ChildStarted,
     ConfigChanged,
     ContextCompacted,
     ContextProjected,
     ErrorEvent,
     Fact,
+    Handoff,
+    Lineage,
     MessageEnd,
     ModelResponse,
     QueueChanged,
@@ -69,21 +73,37 @@ class Projected(Struct, frozen=True, gc=False):
     fingerprint: str
 
 
+class OpenChild(Struct, frozen=True, gc=False, kw_only=True):
+    """A nested session that runs, or ran when the process ended: see ``ChildStarted``."""
+
+    agent: str
+    call_id: str
+    used: Usage
+    mode: str = ""
+
+
 class AgentState(Struct, frozen=True, kw_only=True, gc=False):
     """Everything a session knows.
 
     ``ids`` are the ids of ``messages``, one each. The fields of the run (from ``run_id`` on) are those
     of the newest one; ``active`` says whether it is under way. ``tail`` is the role of the last message that counts for what comes next.
+    ``agent`` is the name of the agent that has the conversation, ``usage`` that of this session's own calls, ``child_usage``
+    that of the nested sessions that ended, ``children`` those that have not, by their ids; ``child_count`` counts them all.
     """
 
     seq: int = 0
     session: str = ""
+    agent: str = ""
+    lineage: Lineage | None = None
     title: str = ""
     metadata: dict[str, Any] = {}
     messages: Transcript[AgentMessage] = field(default_factory=lambda: Transcript[AgentMessage]())
     ids: Transcript[str] = field(default_factory=lambda: Transcript[str]())
     message_count: int = 0
     usage: Usage = Usage()
+    child_usage: Usage = Usage()
+    children: dict[str, OpenChild] = {}
+    child_count: int = 0
     prompts: tuple[Queued, ...] = ()
     steering: tuple[Queued, ...] = ()
     follow_ups: tuple[Queued, ...] = ()
@@ -118,6 +138,7 @@ class AgentState(Struct, frozen=True, kw_only=True, gc=False):
     failed: str = ""
     terminal: bool = False
     run_usage: Usage = Usage()
+    run_child_usage: Usage = Usage()
     last_error: ErrorEvent | None = None
     end_reason: str = ""
 
@@ -131,9 +152,19 @@ class AgentState(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def waiting_calls(self) -> tuple[CallState, ...]:
-        """Calls of the open turn that wait for a person."""
+        """Calls that wait for a person: of the open turn, and of nested sessions under their own ids."""
         turn = self.turn
-        return tuple([c for c in turn.calls.uncommitted if c.stage == "waiting"]) if turn else ()
+        return tuple([each for c in turn.calls.uncommitted for each in c.waiting]) if turn else ()
+
+    @property
+    def total_usage(self) -> Usage:
+        """What the session has used, nested sessions that ended included."""
+        return self.usage + self.child_usage
+
+    @property
+    def total_run_usage(self) -> Usage:
+        """What the newest run has used, nested sessions that ended in it included."""
+        return self.run_usage + self.run_child_usage
 
 
 def fold(facts: Iterable[Fact], state: AgentState | None = None) -> AgentState:
@@ -182,6 +213,8 @@ def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
         state,
         seq=fact.seq,
         session=fact.session or state.session,
+        agent=fact.agent,
+        lineage=fact.lineage,
         messages=messages,
         ids=ids,
         message_count=state.message_count + len(fact.history),
@@ -212,6 +245,7 @@ def _agent_start(state: AgentState, fact: AgentStart) -> AgentState:
         failed="",
         terminal=False,
         run_usage=Usage(),
+        run_child_usage=Usage(),
         last_error=None,
         end_reason="",
     )
@@ -410,13 +444,15 @@ def _tool_exec_start(state: AgentState, fact: ToolExecStart) -> AgentState:
 
 
 def _tool_exec_dispatch(state: AgentState, fact: ToolExecDispatch) -> AgentState:
+    call = state.turn.calls.get(fact.call_id) if state.turn else None
+    goes_on = call is not None and call.stage == "answered"
     return replace(
         state,
         seq=fact.seq,
         turn=_with_call(
             state.turn, fact.call_id, stage="dispatched", args=fact.args, key=fact.idempotency_key
         ),
-        dispatches=state.dispatches + 1,
+        dispatches=state.dispatches + (not goes_on),
     )
 
 
@@ -443,6 +479,10 @@ def _tool_exec_end(state: AgentState, fact: ToolExecEnd) -> AgentState:
 
 def _approval_requested(state: AgentState, fact: ApprovalRequested) -> AgentState:
     turn = state.turn
+    if fact.nested:
+        (call_id,) = fact.call_ids
+        turn = _with_call(turn, call_id, stage="waiting", nested=fact.nested, answers=())
+        return replace(state, seq=fact.seq, turn=turn)
     for call_id in fact.call_ids:
         preview = fact.previews.get(call_id)
         details = fact.ruling.details if fact.ruling is not None else {}
@@ -453,6 +493,12 @@ def _approval_requested(state: AgentState, fact: ApprovalRequested) -> AgentStat
 
 
 def _approval_decided(state: AgentState, fact: ApprovalDecided) -> AgentState:
+    if (above := _call_above(state.turn, fact.call_id)) is not None:
+        answers = (*above.answers, fact)
+        stage = "answered" if len(answers) == len(above.nested) else "waiting"
+        return replace(
+            state, seq=fact.seq, turn=_with_call(state.turn, above.call.id, stage=stage, answers=answers)
+        )
     changes: dict[str, Any] = {
         "stage": "requested",
         "approved": fact.approved,
@@ -465,6 +511,14 @@ def _approval_decided(state: AgentState, fact: ApprovalDecided) -> AgentState:
     if fact.args is not None:
         changes["preview"] = None  # it was of other arguments
     return replace(state, seq=fact.seq, turn=_with_call(state.turn, fact.call_id, **changes))
+
+
+def _call_above(turn: Turn | None, nested_id: str) -> CallState | None:
+    """The call of the turn that waits for this nested one."""
+    if turn is None or turn.calls.get(nested_id) is not None:
+        return None
+    waiting = (call for call in turn.calls.uncommitted if call.nested and call.stage == "waiting")
+    return next((call for call in waiting if any(each.id == nested_id for each in call.nested)), None)
 
 
 def _queue_changed(state: AgentState, fact: QueueChanged) -> AgentState:
@@ -494,6 +548,31 @@ def _session_changed(state: AgentState, fact: SessionChanged) -> AgentState:
     return replace(state, seq=fact.seq, title=title, metadata=metadata)
 
 
+def _handoff(state: AgentState, fact: Handoff) -> AgentState:
+    return replace(state, seq=fact.seq, agent=fact.target)
+
+
+def _child_started(state: AgentState, fact: ChildStarted) -> AgentState:
+    child = OpenChild(agent=fact.agent, call_id=fact.call_id, used=fact.used, mode=fact.mode)
+    new = fact.child not in state.children
+    return replace(
+        state,
+        seq=fact.seq,
+        children={**state.children, fact.child: child},
+        child_count=state.child_count + new,
+    )
+
+
+def _child_ended(state: AgentState, fact: ChildEnded) -> AgentState:
+    return replace(
+        state,
+        seq=fact.seq,
+        children={id: child for id, child in state.children.items() if id != fact.child},
+        child_usage=state.child_usage + fact.usage,
+        run_child_usage=state.run_child_usage + fact.usage if fact.run_id else state.run_child_usage,
+    )
+
+
 def _error(state: AgentState, fact: ErrorEvent) -> AgentState:
     return replace(state, seq=fact.seq, last_error=fact, failed=fact.kind if fact.fatal else state.failed)
 
@@ -519,6 +598,9 @@ _RULES: Final[dict[type, Callable[[AgentState, Any], AgentState]]] = {
     QueueChanged: _queue_changed,
     ConfigChanged: _config_changed,
     SessionChanged: _session_changed,
+    Handoff: _handoff,
+    ChildStarted: _child_started,
+    ChildEnded: _child_ended,
     ErrorEvent: _error,
     AgentEnd: _agent_end,
 }

@@ -89,10 +89,12 @@ def limit_reached(state: AgentState, limits: Limits) -> str:
 
     The limit on calls ends a run only when the model wants one call more.
     """
-    if limits.cost is not None and state.run_usage.cost and state.run_usage.cost.total >= limits.cost:
-        return "budget"
-    if limits.tokens is not None and state.run_usage.total_tokens >= limits.tokens:
-        return "budget"
+    if limits.cost is not None or limits.tokens is not None:
+        used = state.total_run_usage
+        if limits.cost is not None and used.cost and used.cost.total >= limits.cost:
+            return "budget"
+        if limits.tokens is not None and used.total_tokens >= limits.tokens:
+            return "budget"
     if limits.tool_calls is None or state.dispatches < limits.tool_calls or state.turn is None:
         return ""
     wanted = (call.stage in ("requested", "started", "waiting") for call in state.turn.calls.uncommitted)

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from .errors import RunFailedError
 from .events import Event
 from .lowering import Lowering
-from .messages import AgentMessage, ToolCall, Usage
+from .messages import NO_USAGE, AgentMessage, ToolCall, Usage
 from .recorder import Recorder
 from .state import AgentState
 from .transcript import Transcript
@@ -23,6 +23,7 @@ OutT = TypeVar("OutT")
 class RunResult(Generic[OutT]):
     """What a run came to.
 
+    ``usage`` is the run's own, ``child_usage`` that of nested sessions which ended in it, ``total_usage`` both.
     ``messages`` are those the run committed, whatever its end. ``text`` is that of its last reply;
     the marker that an abort leaves is none. ``pending`` are calls that wait for approval.
     """
@@ -35,6 +36,11 @@ class RunResult(Generic[OutT]):
     error_kind: str = ""
     error: str = ""
     pending: Sequence[ToolCall] = ()
+    child_usage: Usage = NO_USAGE
+
+    @property
+    def total_usage(self) -> Usage:
+        return self.usage + self.child_usage
 
     def raise_for_error(self) -> Self:
         """The result itself, unless the run did not end well.
@@ -152,6 +158,7 @@ class EventStream(AsyncGenerator[Event, None]):
             text=text,
             messages=messages,
             usage=state.run_usage,
+            child_usage=state.run_child_usage,
             end_reason=state.end_reason,
             error_kind=error.kind if error else state.failed,
             error=error.message if error else "",

@@ -40,6 +40,7 @@ class Texts(Struct, frozen=True, kw_only=True, gc=False):
     interrupted: str = (
         "interrupted by a new message while it was running; whether it had any effect is unknown"
     )
+    left_waiting: str = "interrupted while it waited for a decision; what it did before that is done"
     output_invalid: str = (
         "The answer does not have the required form: {problems}. Answer again, with JSON only."
     )

@@ -20,7 +20,7 @@ from .json_edge import clean_text, plain_json
 from .pull import pull
 from .run import Run
 from .steps import limit_reached
-from .tool_call import Execution
+from .tool_call import Execution, Outcome
 from .tool_check import Refusal, refusal
 from .tool_prepare import Preparation
 
@@ -69,7 +69,7 @@ class _Batch:
         calls = turn.calls.uncommitted if turn is not None else ()
         settled = False
         for state in calls:
-            if state.stage in ("requested", "started", "waiting") or self._may_repeat(state):
+            if state.stage in ("requested", "started", "waiting", "answered") or self._may_repeat(state):
                 self.to_start.append(state)
             elif state.stage == "dispatched":
                 end_unrun(self.run, state, Refusal("unknown", self.run.config.texts.unknown_outcome))
@@ -160,6 +160,12 @@ class _Batch:
             if self._overtaken:
                 self._forget_preparation()
                 refused: Refusal | None = Refusal("skipped", run.config.texts.skipped)
+            elif state.stage == "answered" and state.call.name in run.toolbox.by_name:
+                if self.running and not self._may_join(state):
+                    break
+                launch.append(self._dispatch(self._again(state), state))
+                to_start.popleft()
+                continue
             elif limit_reached(run.state, run.limits) or (self.running and not self._may_join(state)):
                 break
             else:
@@ -238,6 +244,16 @@ class _Batch:
         self.preparation = None
         self.to_start.clear()
 
+    def _again(self, state: CallState) -> Execution:
+        """The execution of a call that goes on: what it may do has been decided."""
+        return Execution(self.run, state, self.run.toolbox.by_name[state.call.name])
+
+    def _suspend(self, execution: Execution, outcome: Outcome) -> None:
+        """Have a person decide on calls of a nested session; nothing more starts until then."""
+        self.run.record(ApprovalRequested((execution.call.id,), nested=outcome.nested))
+        self._forget_preparation()
+        self.to_start.clear()
+
     def _verdict(self) -> Refusal | None:
         return self.preparation.refused if self.preparation is not None else None
 
@@ -302,6 +318,9 @@ class _Batch:
             if outcome is None:
                 continue
             del self.running[execution.call.id]
+            if outcome.nested:
+                self._suspend(execution, outcome)
+                continue
             end_execution(run, execution, outcome)
             fatal = fatal or outcome.fatal
         commit_results(run)

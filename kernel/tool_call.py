@@ -7,16 +7,19 @@ Read with: ``tool_check.py``, ``tool_prepare.py`` (what comes before), ``tool_ba
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from .call_states import CallState
 from .errors import CANCELED, FatalToolError, ToolError, describe, error_kind
-from .events import Ruling
+from .events import ApprovalDecided, NestedCall, Ruling
 from .hooks import CallNext, ToolUse, Verdict
 from .json_edge import clean_text, copy_json, plain_json
 from .messages import Text
+from .nesting import Nest, Suspended
 from .ports import JSON, Clock, ToolSpec
 from .run import Run
 from .spawn import Job
@@ -25,13 +28,17 @@ from .toolbox import ResolvedTool, is_safe
 
 
 class Outcome(NamedTuple):
-    """What a call came to. A tool that gives one, as a replay does, has the last word."""
+    """What a call came to. A tool that gives one, as a replay does, has the last word.
+
+    ``suspended`` is none that is recorded: it stops and waits for decisions on calls ``nested`` in it.
+    """
 
     outcome: str
     content: Blocks
     details: dict[str, Any]
     fatal: BaseException | None = None
     abandoned: bool = False
+    nested: tuple[NestedCall, ...] = ()
 
 
 def _nothing() -> None:
@@ -57,7 +64,8 @@ class CallContext:
 
     @property
     def agent(self) -> tuple[str, ...]:
-        return (self._run.config.agent,)
+        lineage = self._run.config.lineage
+        return (*(lineage.path if lineage else ()), self._run.config.agent)
 
     @property
     def session(self) -> str:
@@ -70,6 +78,11 @@ class CallContext:
     @property
     def run_context(self) -> JSON:
         return self._run.context.run_context or {}
+
+    @property
+    def nest(self) -> Nest:
+        """See ``nest_of``."""
+        return Nest(self._run, self._execution)
 
     @property
     def clock(self) -> Clock:
@@ -97,6 +110,22 @@ def _decision(state: CallState) -> Verdict | None:
     )
 
 
+def _answers(state: CallState) -> dict[str, Verdict]:
+    """The decisions on nested calls, by the ids that the tool gave them."""
+    own = f"{state.call.id}/"
+    return {answer.call_id.removeprefix(own): _verdict(answer) for answer in state.answers}
+
+
+def _verdict(answer: ApprovalDecided) -> Verdict:
+    return Verdict(
+        decision="allow" if answer.approved else "deny",
+        args=answer.args,
+        reason=answer.reason,
+        by=answer.by,
+        details=copy_json(answer.details),
+    )
+
+
 class Progress(NamedTuple):
     """What a tool last said of its work."""
 
@@ -115,8 +144,10 @@ class Execution:
         "_progress",
         "_reported",
         "_run",
+        "_stop",
         "_stop_timer",
         "abandoned",
+        "answers",
         "approved",
         "args",
         "began",
@@ -142,6 +173,7 @@ class Execution:
         self.approved = state.approved
         self.key = state.key or f"{run.recorder.session}:{call.id}"
         self.decision = _decision(state)
+        self.answers: Mapping[str, Verdict] = _answers(state)
         self.ruling: Ruling | None = None
         self.preview: JSON | None = state.preview
         self.use_args(call.args if state.args is None else state.args)
@@ -155,6 +187,7 @@ class Execution:
         self.timed_out = False
         self.started_at = run.clock.monotonic()
         self._stop_timer: Callable[[], None] = _nothing
+        self._stop: Callable[[], None] | None = None
         self._run = run
         self.job: Job | None = None
 
@@ -196,12 +229,26 @@ class Execution:
         self.started_at = self._run.clock.monotonic()
         self.job = self._run.spawn(self._perform)
 
+    @property
+    def stops_itself(self) -> bool:
+        """Whether the tool ends in its own way when it is asked to stop, within the grace time."""
+        return self._stop is not None and self.outcome is None
+
+    def on_stop(self, stop: Callable[[], None]) -> None:
+        """See ``Nest.on_stop``."""
+        self._stop = stop
+        if self.cancelled:
+            stop()
+
     def cancel(self) -> None:
         """Ask the tool to stop; one that does not within the grace time is abandoned."""
         if self.job is None or self.cancelled or self.outcome is not None:
             return
         self.cancelled = True
-        self.job.cancel()
+        if self._stop is not None:
+            self._stop()
+        else:
+            self.job.cancel()
         if not self.began:
             texts = self._run.config.texts
             outcome, text = (
@@ -268,7 +315,18 @@ class Execution:
 
     def _failed(self, error: BaseException) -> Outcome:
         if self.cancelled or error_kind(error) == CANCELED:
-            return self._stopped()
+            stopped = self._stopped()
+            if self._stop is None or not isinstance(error, ToolError):
+                return stopped
+            return self._told(error)._replace(outcome=stopped.outcome)  # it says how far it came
+        if isinstance(error, Suspended) and error.calls:
+            own = self.call.id
+            nested = [replace(call, id=f"{own}/{call.id}") for call in error.calls]
+            return Outcome("suspended", (), {}, nested=tuple(nested))
+        return self._told(error)
+
+    def _told(self, error: BaseException) -> Outcome:
+        """What the model reads of an error."""
         text, fatal, details = f"{type(error).__name__}: {describe(error)}", None, {}
         if isinstance(error, ToolError):
             first = error.args[0] if error.args else ""
