@@ -111,7 +111,7 @@ class Agent(Generic[OutT]):
         self._listeners.add(lambda event: self._live.see(event))  # the first: others may look at it
         config = self._config
         recorder = Recorder(state, log=config.log, clock=config.clock, codec=config.codec)
-        recorder.tell_idle = self._listeners.put
+        recorder.tell_idle, recorder.drain_idle = self._listeners.put, self._listeners.drain
         self._session = Session(recorder, Projector(), Toolbox(self._context.tools))
         self._inbox = Inbox()
         self._inbox.bind(recorder)

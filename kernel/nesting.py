@@ -100,13 +100,20 @@ class Nest:
         if self._execution.abandoned:
             raise ContinueError("nested session: its call was given up, nothing more is recorded of it")
         recorder.soon(lambda: recorder.record(fact))
-        if recorder.run is not None:
-            recorder.run.notice()
+        self._wake()
         if recorder.run is run:
             await run.seen()
             await run.flush()
         elif recorder.log is not None:
             await recorder.log.flush()
+
+    def _wake(self) -> None:
+        """Let whoever tells events look: the run under way, or the listeners of an idle agent."""
+        recorder = self._run.recorder
+        if recorder.run is not None:
+            recorder.run.notice()
+        elif recorder.drain_idle is not None:
+            recorder.drain_idle()
 
     async def tell(self, child: str, event: Event) -> None:
         """Show an event of the nested session in the stream of the one above.
@@ -119,6 +126,7 @@ class Nest:
         if recorder.run is not run:
             if recorder.run is None and recorder.tell_idle is not None:
                 recorder.tell_idle(ChildEvent(child, event, call_id, seq=recorder.state.seq))
+                self._wake()
             return
         recorder.signal((ChildEvent(child, event, call_id, run_id=run.id),))
         run.wake.set()

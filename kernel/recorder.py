@@ -81,6 +81,7 @@ class Recorder:
         self.codec = codec
         self.run: ActiveRun | None = None
         self.tell_idle: Callable[[Event], None] | None = None  # what no run yields
+        self.drain_idle: Callable[[], None] | None = None  # has it told, outside the lock
         self.untold: ActiveRun | None = None  # a run whose events are not all told yet
         self.broken = False
         self._sub = 0

@@ -21,6 +21,7 @@ from unspool.kernel import (
     FakeClock,
     Hooks,
     MessageEnd,
+    Nest,
     NestedCall,
     Suspended,
     Text,
@@ -29,6 +30,7 @@ from unspool.kernel import (
     ToolExecDispatch,
     ToolExecEnd,
     ToolResult,
+    TurnEnd,
     fold,
     nest_of,
     raw_tool,
@@ -400,3 +402,31 @@ def _order(tree: Tree) -> list[tuple[str, Fact]]:
         *(("root.c1", fact) for fact in below),
         *(("root", fact) for fact in root[begun:]),
     ]
+
+
+def test_what_goes_on_in_the_background_is_told_and_recorded_after_the_run(go: Any) -> None:
+    log, told, nests = MemoryLog(), list[Event](), list[Nest]()
+
+    @tool
+    async def begin(ctx: ToolContext) -> str:
+        """Begin something that takes longer than this call."""
+        nests.append(nest_of(ctx))
+        await nests[0].record(ChildStarted("child", call_id=ctx.call_id, mode="background"))
+        return "begun"
+
+    agent = Agent(ScriptedModel([[call("b1", "begin")], "done"]), tools=[begin], log=log, clock=FakeClock())
+    agent.subscribe(told.append)
+
+    async def main() -> None:
+        await agent.run("go")
+        assert list(agent.state.children) == ["child"]
+        await nests[0].tell("child", TurnEnd(1, seq=3))
+        await nests[0].record(
+            ChildEnded("child", call_id="b1", end_reason="stop", usage=Usage(output_tokens=5))
+        )
+
+    go(main)
+    last = log.facts[-1]
+    assert isinstance(last, ChildEnded)
+    assert (last.run_id, agent.total_usage.output_tokens, agent.state.children) == ("", 5, {})
+    assert [type(event).__name__ for event in told[-3:]] == ["AgentEnd", "ChildEvent", "ChildEnded"]
