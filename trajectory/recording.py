@@ -22,12 +22,15 @@ from unspool.kernel.events import (
     AgentStart,
     ApprovalDecided,
     ApprovalRequested,
+    ChildEnded,
+    ChildStarted,
     ConfigChanged,
     ContextCompacted,
     ContextProjected,
     Cut,
     ErrorEvent,
     Fact,
+    Handoff,
     MessageEnd,
     ModelResponse,
     QueueChanged,
@@ -67,6 +70,8 @@ class Recording:
         self.beside: set[str] = set()  # calls that ran beside others
         self.repeated: set[str] = set()  # calls that ran again after a crash
         self._running: set[str] = set()
+        self._waiting: set[str] = set()  # calls whose nested session waits for a person
+        self._suspended: dict[int, int] = {}  # by the fact that says so: after which one it did
         self._about: dict[str, list[int]] = {}  # by call: what was asked, dispatched, ended
         self._starts: dict[str, ToolExecStart] = {}
         self._cuts: set[int] = set()
@@ -94,6 +99,11 @@ class Recording:
                 self._note(fact.call_id, fact)
             case ToolExecDispatch():
                 self._index_dispatch(fact)
+            case ApprovalRequested() if fact.nested:
+                (call_id,) = fact.call_ids
+                self._running.discard(call_id)
+                self._waiting.add(call_id)
+                self._note(call_id, fact)
             case ApprovalRequested():
                 for call_id in fact.call_ids:
                     self._note(call_id, fact)
@@ -110,7 +120,9 @@ class Recording:
 
     def _index_dispatch(self, fact: ToolExecDispatch) -> None:
         call_id = fact.call_id
-        if call_id in self.dispatched:
+        if call_id in self._waiting:
+            self._waiting.discard(call_id)
+        elif call_id in self.dispatched:
             self.repeated.add(call_id)
         if self._running:
             self.beside |= {call_id, *self._running}
@@ -122,8 +134,8 @@ class Recording:
         self._about.setdefault(call_id, []).append(fact.seq)
 
     def _release_points(self) -> dict[str, int]:
-        """After which fact each call may end. Calls whose ends stand side by side, in the order of their
-        starts, may have ended together: they are let go together."""
+        """After which fact each call may end, or wait for a nested session. Calls whose ends stand side by side, in
+        the order of their starts, may have ended together: they are let go together."""
         order = {
             call_id: n for n, call_id in enumerate(call for calls in self.calls_of.values() for call in calls)
         }
@@ -131,14 +143,21 @@ class Recording:
         points: dict[str, int] = {}
         point, last = 0, ("", -1)
         for fact in self.facts:
-            if not isinstance(fact, ToolExecEnd):
+            if isinstance(fact, ToolExecEnd):
+                call_id = fact.call_id
+            elif isinstance(fact, ApprovalRequested) and fact.nested:
+                (call_id,) = fact.call_ids
+            else:
                 last = ("", -1)
                 continue
-            began = starts.get(fact.call_id, order.get(fact.call_id, 0))
+            began = starts.get(call_id, order.get(call_id, 0))
             if last[1] < 0 or began < last[1]:
                 point = fact.seq - 1
-            points[fact.call_id] = point
-            last = (fact.call_id, began)
+            if isinstance(fact, ToolExecEnd):
+                points[call_id] = point
+            else:
+                self._suspended[fact.seq] = point
+            last = (call_id, began)
         return points
 
     def _queue_modes(self) -> dict[str, list[tuple[int, QueueMode]]]:
@@ -167,6 +186,20 @@ class Recording:
         """How many retries the next model call after fact ``seq`` that failed was allowed."""
         index = bisect_right(self._retries, seq, key=lambda fact: fact.seq)
         return self._retries[index].limit if index < len(self._retries) else 0
+
+    def suspension(self, call_id: str, seq: int) -> tuple[ApprovalRequested, int] | None:
+        """What a call that was dispatched by fact ``seq`` came to wait for, and after which fact; None where it ended
+        before it did."""
+        following = self.next_about(call_id, seq)
+        if not isinstance(following, ApprovalRequested) or not following.nested:
+            return None
+        return following, self._suspended[following.seq]
+
+    def last_own(self, seq: int) -> int:
+        """The last fact up to ``seq`` that the run itself recorded."""
+        while seq > 0 and is_input(self.facts[seq - 1]):
+            seq -= 1
+        return seq
 
     def release_point(self, call_id: str) -> int | None:
         """After which fact a call may end; None where its end is not recorded."""
@@ -399,7 +432,7 @@ def is_input(fact: Fact) -> bool:
     match fact:
         case QueueChanged():
             return (fact.lane != "prompt" and fact.action == "queued") or fact.action == "cleared"
-        case SessionChanged():
+        case SessionChanged() | Handoff() | ChildStarted() | ChildEnded():
             return True
         case _:
             return False

@@ -368,6 +368,7 @@ class _Performance:
             abort=Abort(),
             rand=lambda: 0.0,
             agent=start.agent if live.config is None else config.agent,
+            lineage=start.lineage,
             refresh=None,
         )
         if live.config is None:

@@ -234,11 +234,14 @@ class BlindTool(LookingTool):
 async def recorded_outcome(conductor: Conductor, call_id: str) -> Outcome:
     """What a call came to, at the moment when it did; being cancelled does not change what."""
     recording, cut = conductor.recording, conductor.cut
+    if (suspension := recording.suspension(call_id, conductor.position)) is not None:
+        await conductor.let_go(suspension[1])
+        return Outcome("suspended", (), {}, nested=suspension[0].nested)
     end, point = recording.ends.get(call_id), recording.release_point(call_id)
     if end is None or point is None:
         await conductor.forever()
         return Outcome("cancelled", (), {})
-    if cut is not None and point <= cut.seq < end.seq:
+    if cut is not None and recording.last_own(point) <= cut.seq < end.seq:
         point = len(recording) + 1  # the run was cut short before this call was over
     at_once = recording.ended_at_once(end)
     waiting = True

@@ -195,6 +195,10 @@ def _check_dispatch(fact: ToolExecDispatch) -> None:
 def _check_requested(fact: ApprovalRequested) -> None:
     check_json(fact.previews, "$.previews")
     _check_ruling(fact.ruling)
+    for nested in fact.nested:
+        _check_content((nested.call,))
+        check_json(nested.details, "$.nested.details")
+        check_json(nested.preview, "$.nested.preview")
 
 
 def _check_decided(fact: ApprovalDecided) -> None:

@@ -45,9 +45,11 @@ from unspool.kernel import (
     Handoff,
     Image,
     Limits,
+    Lineage,
     Message,
     MessageEnd,
     ModelResponse,
+    NestedCall,
     Opaque,
     QueueChanged,
     RetryEvent,
@@ -125,7 +127,8 @@ class Story:
         start = AgentStart(
             agent="teller", previous_run=before, tools=config.tools_hash, options=config.options_hash,
             system=config.system_hash, toolbox=config.toolbox_hash, blobs=config.blobs(self.state.blobs),
-            context={"manager": "engine", "window": 1000}, window=800, **fields,
+            context={"manager": "engine", "window": 1000}, window=800,
+            lineage=Lineage(parent="above", call_id="c9", path=("head",), root="top"), **fields,
         )  # fmt: skip
         self.tell(start)
 
@@ -134,7 +137,7 @@ class Story:
         state = self.state
         end = AgentEnd(
             reason, turns=state.turns, tool_calls=state.tool_calls, tool_errors=state.tool_errors,
-            tool_skips=state.tool_skips, usage=state.run_usage, **fields,
+            tool_skips=state.tool_skips, usage=state.run_usage, child_usage=state.run_child_usage, **fields,
         )  # fmt: skip
         self.tell(end)
         self.run_id = ""
@@ -254,9 +257,15 @@ def story() -> list[Fact]:
         ToolExecStart("c2", "write", args={"path": "b", "n": 1}),
         ToolExecDispatch("c2", "story:c2", {"path": "c"}, ruling=Ruling(by="person")),
     )
-    it.tell(ChildStarted("child", agent="helper", call_id="c2"))
+    it.tell(ChildStarted("child", agent="helper", call_id="c2", mode="single", used=Usage(output_tokens=1)))
     it.tell(QueueChanged("steering", "queued", ("q2",), message=user_message("Wait."), waiting=True))
-    it.tell(ChildEnded("child", call_id="c2", end_reason="stop", usage=Usage(input_tokens=1)))
+    below = NestedCall(
+        id="c2/p1", call=ToolCall(id="p1", name="pay", args={"n": 2}), session="child", agent=("teller", "helper"),
+        reason="it pays", details={"rule": "pay"}, preview={"sum": 2},
+    )  # fmt: skip
+    it.tell(ChildEnded("child", "helper", "c2", "paused", Usage(input_tokens=1)))
+    it.tell(ApprovalRequested(("c2",), nested=(below,)))
+    it.tell(ApprovalDecided("c2/p1", True, by="eve"), ToolExecDispatch("c2", "story:c2", {"path": "c"}))
     found = (Text(LONG), ToolReference("find"), Image(data="aGk=", mime_type="image/png"))
     it.tell(ToolExecEnd("c1", "look", "ok", found, {"truncated_from_bytes": 99_999}, 0.5, terminal=True))
     it.result("c1", "look")

@@ -36,7 +36,7 @@ from unspool.kernel import (
     raw_tool,
 )
 from unspool.llm.scripted import Say, ScriptedModel, Wait, call
-from unspool.trajectory import MemoryLog
+from unspool.trajectory import MemoryLog, replay
 
 Main = Callable[[], Awaitable[Any]]
 TASK = {"type": "object", "properties": {"task": {"type": "string"}}, "required": ["task"]}
@@ -430,3 +430,65 @@ def test_what_goes_on_in_the_background_is_told_and_recorded_after_the_run(go: A
     assert isinstance(last, ChildEnded)
     assert (last.run_id, agent.total_usage.output_tokens, agent.state.children) == ("", 5, {})
     assert [type(event).__name__ for event in told[-3:]] == ["AgentEnd", "ChildEvent", "ChildEnded"]
+
+
+SCENES: dict[str, Callable[[Tree], Awaitable[Any]]] = {}
+
+
+def scene(fn: Callable[[Tree], Awaitable[Any]]) -> Callable[[Tree], Awaitable[Any]]:
+    SCENES[fn.__name__] = fn
+    return fn
+
+
+@scene
+async def to_the_end(tree: Tree) -> None:
+    await tree.agent.run("begin")
+    await tree.agent.resume(Verdict.allow({"amount": 8}))
+
+
+@scene
+async def denied(tree: Tree) -> None:
+    await tree.agent.run("begin")
+    await tree.agent.resume({})
+
+
+@scene
+async def left(tree: Tree) -> None:
+    await tree.agent.run("begin")
+    tree.agent.steer("something else")
+    await tree.agent.continue_()
+
+
+@scene
+async def aborted(tree: Tree) -> None:
+    await tree.agent.run("begin")
+    tree.agent.decide(
+        dict.fromkeys([each.call.id for each in tree.agent.state.waiting_calls], Verdict.allow())
+    )
+    tree.agent.subscribe(lambda event: tree.agent.abort() if isinstance(event, ChildEvent) else None)
+    await tree.agent.continue_()
+
+
+@scene
+async def decided_elsewhere(tree: Tree) -> None:
+    await tree.agent.run("begin")
+    await tree.make(0, "root").resume(Verdict.allow())
+
+
+@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("levels", [1, 2])
+def test_every_session_of_a_tree_replays_by_itself(go: Any, name: str, levels: int) -> None:
+    above = [[down(), call("l1", "pay", amount=1), down("c2")], "done", "done", "done"]
+    between = [[down("d1")], "half", "half"]
+    paying = [[call("p1", "pay", amount=7)], "paid", [call("p2", "pay", amount=9)], "paid", "paid", "paid"]
+    tree = Tree(*[above, between, paying][-levels - 1 :], tools=[pay])
+
+    async def main() -> dict[str, tuple[int, Any]]:
+        await SCENES[name](tree)
+        found = {}
+        for session, log in list(tree.logs.items()):
+            replayed = await replay(log)
+            found[session] = (len(log.facts) - replayed.facts, replayed.difference)
+        return found
+
+    assert go(main) == dict.fromkeys(tree.logs, (0, None))
