@@ -6,17 +6,38 @@ if __name__ != "unspool.subagent":
 from .budget import Budget, TreeLimits
 from .definition import AgentDefinition, UnknownAgent, UnknownTool, definitions
 from .definition_checks import DefinitionError
+from .handoff_filters import (
+    InputFilter,
+    as_history,
+    keep_all,
+    last,
+    only_user_and_answers,
+    without_tools,
+)
+from .handoff_options import HandoffOptions, OnHandoff
+from .handoff_usage import usage_by_agent
+from .handoffs import HandoffAgent
 from .markdown import parse_definition, read_definition, read_definitions
 
 __all__ = [
     "AgentDefinition",
     "Budget",
     "DefinitionError",
+    "HandoffAgent",
+    "HandoffOptions",
+    "InputFilter",
+    "OnHandoff",
     "TreeLimits",
     "UnknownAgent",
     "UnknownTool",
+    "as_history",
     "definitions",
+    "keep_all",
+    "last",
+    "only_user_and_answers",
     "parse_definition",
     "read_definition",
     "read_definitions",
+    "usage_by_agent",
+    "without_tools",
 ]

@@ -81,6 +81,16 @@ SHOWN = {
         "c5: edit_file stats.py: mode accept-edits: ok",
         "the same end: True · tests pass: True",
     ],
+    "triage": [
+        "triage hands over to billing",
+        "to triage: Order 7 came broken. I want my money back.",
+        "billing: I am sorry. Order 7 is refunded.",
+        "later, from the log:",
+        "to billing: Thank you! Is anything else of mine refunded?",
+        "billing: No, only order 7.",
+        "billing: 330 tokens",
+        "triage: 220 tokens",
+    ],
     "harness_demo": [
         "> Write a program that greets me, and run it.",
         '+print("Hello!")',

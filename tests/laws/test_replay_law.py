@@ -296,7 +296,7 @@ def test_a_message_that_says_something_else_by_now(monkeypatch: pytest.MonkeyPat
 # --- the examples -----------------------------------------------------------------------------------
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-KEPT = {name: 1 for name in ("approval", "gate", "hello", "own_message", "harness")} | {
+KEPT = {name: 1 for name in ("approval", "gate", "hello", "own_message", "harness", "triage")} | {
     name: 2 for name in ("budget", "coding_agent", "steering", "stop_guard")
 }  # how many sessions each has
 KEEPING = """
