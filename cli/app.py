@@ -46,6 +46,8 @@ from .run import CODING_SYSTEM, DEFAULT_SYSTEM, Job, perform
 from .show import show as show_session
 from .tail import tail as tail_session
 from .toolset import Toolset, ToolWish, check_wish, make_tools
+from .tree import refuse_nested, show_tree
+from .tree_checks import delete_tree, nested_below, replay_tree, verify_tree
 from .verify import verify as verify_session
 from .verify import verify_all
 from .view import JsonView, TextView, View
@@ -130,6 +132,10 @@ PriceOption = Annotated[
     typer.Option(
         metavar="PRICE", min=0.0, help="Of a million tokens; --price-input if not given.", show_default=False
     ),
+]
+NestedOption = Annotated[
+    bool,
+    typer.Option("--nested", help="Go on with a nested session alone, without the one that it belongs to."),
 ]
 SessionArgument = Annotated[
     str, typer.Argument(metavar="SESSION", help="Its id, the beginning of it, or a JSONL file.")
@@ -225,6 +231,7 @@ def run(
     log: LogOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one event a line and nothing else.")] = False,
     max_turns: TurnsOption = None,
+    nested: NestedOption = False,
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="The system prompt.", show_default=False)
     ] = None,
@@ -237,6 +244,8 @@ def run(
         with _refusing():
             there = _existing(session, store) if session else None
             opened = stack.enter_context(continued(there, title)) if there else None
+            if opened and not nested:
+                refuse_nested(opened)
             choice = _choice(ctx, model, base_url, window)
             chat_model = make_model(choice, opened)
             wish = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox, (store, log))
@@ -289,6 +298,7 @@ def resume(
     store: StoreOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one event a line and nothing else.")] = False,
     max_turns: TurnsOption = None,
+    nested: NestedOption = False,
 ) -> None:
     """Go on with a session that was interrupted or waits for approval."""
     if allow and deny:
@@ -308,6 +318,7 @@ def resume(
             calls=calls or (),
             max_turns=max_turns,
             as_json=json,
+            nested=nested,
         )
         raise typer.Exit(resume_session(find(session, store), wish))
 
@@ -322,10 +333,11 @@ def ls(
     ] = None,
     sender: Annotated[str | None, typer.Option("--sender", metavar="NAME", help="Those of a sender.")] = None,
     limit: Annotated[int | None, typer.Option("-n", metavar="N", min=1, help="That many.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Nested sessions, too.")] = False,
     store: StoreOption = "",
     json: JsonOption = False,
 ) -> None:
-    """List the sessions, the newest first."""
+    """List the sessions, the newest first; nested ones are in the tree of theirs (show --tree)."""
 
     def act() -> int:
         try:
@@ -335,7 +347,14 @@ def ls(
                 raise
             return 0  # nothing was ever kept here
         with sessions:
-            return list_sessions(sessions, namespace=namespace, sender=sender, limit=limit, as_json=json)
+            return list_sessions(
+                sessions,
+                namespace=namespace,
+                sender=sender,
+                limit=limit,
+                everything=everything,
+                as_json=json,
+            )
 
     _leave(act)
 
@@ -346,11 +365,14 @@ def show(
     as_written: Annotated[
         bool, typer.Option("--as-written", help="The messages, also those that were replaced since.")
     ] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="The session and those below it, one a line.")] = False,
     store: StoreOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one fact a line, as stored.")] = False,
 ) -> None:
     """Print a session as its runs were; a damaged one up to the damage."""
-    act = show_written if as_written else show_session
+    if tree and as_written:
+        _refuse("show: give --tree or --as-written, not both")
+    act = show_tree if tree else show_written if as_written else show_session
     _leave(lambda: _at(find(log, store), lambda place: act(place, as_json=json)))
 
 
@@ -410,14 +432,19 @@ def verify(
         str, typer.Option("--head", metavar="SEQ:HASH", help="What verify once said, kept elsewhere.")
     ] = "",
     repair: Annotated[bool, typer.Option("--repair", help="Cut off a torn last line; nothing else.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Those below it, too, and how they fit.")] = False,
     store: StoreOption = "",
     json: JsonOption = False,
 ) -> None:
     """Say whether sessions are what was written, or what is damaged."""
     if head and not log:
         _refuse("verify: --head is for one session, name it")
+    if tree and (head or not log):
+        _refuse("verify: --tree is for a session that is named, without --head")
 
     def act() -> int:
+        if tree:
+            return _at(find(log, store), lambda place: verify_tree(place, repair=repair, as_json=json))
         if log:
             return _at(
                 find(log, store),
@@ -443,12 +470,15 @@ def replay(
     ] = "",
     base_url: UrlOption = "",
     root: RootOption = ".",
+    tree: Annotated[bool, typer.Option("--tree", help="Those below it, too, each by itself.")] = False,
     store: StoreOption = "",
     json: JsonOption = False,
 ) -> None:
     """Run a session again and say where it first comes out otherwise."""
     if base_url and not model:
         _refuse("replay: --base-url is for another model: give it with -m")
+    if tree and (live_tools or model):
+        _refuse("replay: --tree is for what is recorded, without --live-tools and -m")
     with _refusing():
         wish = ToolWish(root) if live_tools else None
         if wish is not None:
@@ -456,6 +486,8 @@ def replay(
         asked = make_model(ModelChoice(name=model, base_url=base_url), None) if model else None
 
     def act(place: Place) -> int:
+        if tree:
+            return replay_tree(place, as_json=json)
         return replay_session(place, tools=wish, model=asked, as_json=json)
 
     _leave(lambda: _at(find(log, store), act))
@@ -501,6 +533,7 @@ def delete(
         str, typer.Argument(metavar="SESSION", help="Its id; of a random one, 8 characters or more.")
     ],
     forks: Annotated[bool, typer.Option("--forks", help="And what was forked from it.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="And those below it.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     store: StoreOption = "",
     json: JsonOption = False,
@@ -509,6 +542,10 @@ def delete(
 
     def act() -> int:
         with find_stored(session, store) as place:
+            if tree:
+                return delete_tree(place, forks=forks, sure=yes, as_json=json)
+            if below := nested_below(place):
+                _refuse(f"delete: {place.name} has nested sessions, {below} in all: give --tree")
             return delete_session(place, forks=forks, sure=yes, as_json=json)
 
     _leave(act)

@@ -7,10 +7,12 @@ import re
 from datetime import datetime
 from typing import Final
 
+import msgspec
 from rich.cells import cell_len, set_cell_size
 
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import QueueChanged
+from unspool.subagent.session_lineage import nested_in
 from unspool.trajectory import SessionInfo, Sessions
 
 from .output import console, write_json
@@ -23,16 +25,42 @@ _HEADINGS: Final = ("session", "title", "facts", "updated", "from")
 
 
 def ls(
-    sessions: Sessions, *, namespace: str | None, sender: str | None, limit: int | None, as_json: bool
+    sessions: Sessions,
+    *,
+    namespace: str | None,
+    sender: str | None,
+    limit: int | None,
+    everything: bool,
+    as_json: bool,
 ) -> int:
-    """Print the sessions; 1 where one is damaged."""
-    infos = sessions.list(namespace=namespace, sender=sender, limit=limit)
+    """Print the sessions, nested ones only with ``everything``; 1 where one is damaged."""
+    found, passed_over = [], 0
+    for info in sessions.list(namespace=namespace, sender=sender):
+        lineage = nested_in(sessions, info)
+        if lineage is not None and not everything:
+            passed_over += 1
+            continue
+        found.append((info, lineage.parent if lineage else ""))
+        if len(found) == limit:
+            break
     if as_json:
-        for info in infos:
-            write_json(info)
-    elif infos:
-        _print([_HEADINGS, *[_row(sessions, info) for info in infos]])
-    return 1 if any(info.problem for info in infos) else 0
+        for info, above in found:
+            write_json({**msgspec.to_builtins(info), "nested_in": above} if above else info)
+        return _status(found)
+    if found:
+        _print([_HEADINGS, *[_row(sessions, info, above) for info, above in found]])
+    if passed_over:
+        _tell_hidden(passed_over)
+    return _status(found)
+
+
+def _status(found: list[tuple[SessionInfo, str]]) -> int:
+    return 1 if any(info.problem for info, _ in found) else 0
+
+
+def _tell_hidden(number: int) -> None:
+    text = "a nested session is" if number == 1 else f"{number} nested sessions are"
+    console().print(f"{text} not listed: show --tree SESSION, ls --all", style="dim", soft_wrap=True)
 
 
 def short(session: str) -> str:
@@ -40,7 +68,7 @@ def short(session: str) -> str:
     return session[:_SHORT] if _RANDOM.fullmatch(session) else session
 
 
-def _row(sessions: Sessions, info: SessionInfo) -> tuple[str, ...]:
+def _row(sessions: Sessions, info: SessionInfo, above: str) -> tuple[str, ...]:
     if info.problem:
         return (short(info.session), f"! {info.problem}")
     return (
@@ -48,7 +76,11 @@ def _row(sessions: Sessions, info: SessionInfo) -> tuple[str, ...]:
         _fitting(info.title or _first_prompt(sessions, info.session)),
         str(info.facts),
         datetime.fromtimestamp(info.updated).strftime("%Y-%m-%d %H:%M:%S"),
-        f"{short(info.parent.session)}@{info.parent.seq}" if info.parent else "",
+        f"{short(info.parent.session)}@{info.parent.seq}"
+        if info.parent
+        else f"in {short(above)}"
+        if above
+        else "",
     )
 
 

@@ -18,6 +18,7 @@ import anyio
 from unspool.kernel.codec import Record
 from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
+from unspool.subagent.session_lineage import nested_in
 from unspool.trajectory import (
     JsonlLog,
     JsonlSessions,
@@ -226,12 +227,17 @@ def _session(sessions: Sessions, given: str) -> str:
         return given
     if given and os.path.exists(given):
         return ""
-    ids = [info.session for info in sessions.list(limit=None if given else 1)]
-    matches = [session for session in ids if session.startswith(given)]
+    infos = sessions.list()
+    if not given and infos:
+        return next((info for info in infos if nested_in(sessions, info) is None), infos[0]).session
+    matches = [info for info in infos if info.session.startswith(given)]
+    if len(matches) > 1:  # nested sessions may be called after the one above
+        matches = [info for info in matches if nested_in(sessions, info) is None] or matches
     if len(matches) == 1:
-        return matches[0]
+        return matches[0].session
     if matches:
-        raise LogError("session: more than one begins like that", given=given, sessions=matches[:_NAMED])
+        names = [info.session for info in matches[:_NAMED]]
+        raise LogError("session: more than one begins like that", given=given, sessions=names)
     raise _not_found(given, sessions.path)
 
 

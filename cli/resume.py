@@ -36,6 +36,7 @@ from .output import complain, console, raw_stdout, write_json
 from .places import Place
 from .run import Job, perform
 from .toolset import ToolWish, make_tools
+from .tree import refuse_nested
 from .view import JsonView, TextView, View, printable
 from .waiting import approval_lines, approval_object, waiting_lines
 
@@ -44,7 +45,8 @@ from .waiting import approval_lines, approval_object, waiting_lines
 class Wish:
     """What was said on the command line. ``verdict`` is for ``calls``, for all that wait if there are none.
 
-    ``answer`` is for a question of the model, the one that waits if no call is named.
+    ``answer`` is for a question of the model, the one that waits if no call is named. ``nested`` lets a nested
+    session go on alone.
     """
 
     model: ModelChoice
@@ -54,6 +56,7 @@ class Wish:
     calls: Sequence[str] = ()
     max_turns: int | None = None
     as_json: bool = False
+    nested: bool = False
 
 
 def resume(place: Place, wish: Wish) -> int:
@@ -63,6 +66,8 @@ def resume(place: Place, wish: Wish) -> int:
         AgentError: it cannot begin: the session, the model, a call that does not wait.
     """
     with continued(place) as begun:
+        if not wish.nested:
+            refuse_nested(begun)
         view: View = JsonView(raw_stdout()) if wish.as_json else TextView(console(), live=True)
         _tell(view, waiting_lines(begun.state))
         if not begun.state.waiting_calls:

@@ -18,6 +18,8 @@ from .handoff_options import HandoffOptions, OnHandoff
 from .handoff_usage import usage_by_agent
 from .handoffs import HandoffAgent
 from .markdown import parse_definition, read_definition, read_definitions
+from .session_log import Wait
+from .session_tree import Node, Problem, check_accounting, read_tree, read_trees, usage_of_trees, waits, walk
 
 __all__ = [
     "AgentDefinition",
@@ -26,11 +28,15 @@ __all__ = [
     "HandoffAgent",
     "HandoffOptions",
     "InputFilter",
+    "Node",
     "OnHandoff",
+    "Problem",
     "TreeLimits",
     "UnknownAgent",
     "UnknownTool",
+    "Wait",
     "as_history",
+    "check_accounting",
     "definitions",
     "keep_all",
     "last",
@@ -38,6 +44,11 @@ __all__ = [
     "parse_definition",
     "read_definition",
     "read_definitions",
+    "read_tree",
+    "read_trees",
     "usage_by_agent",
+    "usage_of_trees",
+    "waits",
+    "walk",
     "without_tools",
 ]
