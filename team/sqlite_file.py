@@ -50,7 +50,7 @@ def opened(path: str, *, full: bool) -> sqlite3.Connection:
 def failure(path: str, error: Exception) -> TeamError:
     """An error of the system's or SQLite's as one of the team's."""
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return TeamError("the mailbox cannot be used", path=path, reason=reason)
+    return TeamError("the team's file cannot be used", path=path, reason=reason)
 
 
 def _make(path: str) -> None:
