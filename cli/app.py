@@ -45,7 +45,7 @@ from .resume import resume as resume_session
 from .run import CODING_SYSTEM, DEFAULT_SYSTEM, Job, perform
 from .show import show as show_session
 from .tail import tail as tail_session
-from .toolset import Toolset, ToolWish, check_wish, make_tools
+from .toolset import NO_STORE, Toolset, ToolWish, check_wish, make_tools
 from .tree import refuse_nested, show_tree
 from .tree_checks import delete_tree, nested_below, replay_tree, verify_tree
 from .verify import verify as verify_session
@@ -81,6 +81,12 @@ PermissionsOption = Annotated[
         "--permissions",
         metavar="MODE",
         help="What runs without a question: plan, default, accept-edits or bypass; default if nothing is recorded.",
+    ),
+]
+AgentsOption = Annotated[
+    str,
+    typer.Option(
+        "--agents", metavar="FOLDER", help="Agents to call, defined in the Markdown files of a folder."
     ),
 ]
 SandboxOption = Annotated[
@@ -227,6 +233,7 @@ def run(
     permissions: PermissionsOption = "",
     rule: RuleOption = None,
     sandbox: SandboxOption = False,
+    agents: AgentsOption = "",
     store: StoreOption = "",
     log: LogOption = "",
     json: Annotated[bool, typer.Option("--json", help="Print one event a line and nothing else.")] = False,
@@ -240,6 +247,8 @@ def run(
     text = _prompt(prompt)
     if session and log:
         _refuse("a run is stored by --log or in a --session, not both")
+    if agents and log:
+        _refuse(NO_STORE)
     with ExitStack() as stack:
         with _refusing():
             there = _existing(session, store) if session else None
@@ -248,7 +257,7 @@ def run(
                 refuse_nested(opened)
             choice = _choice(ctx, model, base_url, window)
             chat_model = make_model(choice, opened)
-            wish = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox, (store, log))
+            wish = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox, (store, log), agents)
             check_wish(wish)
             toolset = make_tools(wish, opened.state if opened else AgentState())
             opened = opened or stack.enter_context(begun(file=log, store=store, session=session, title=title))
@@ -263,7 +272,7 @@ def run(
             log=opened.log,
             view=_view(json),
             about=opened.about,
-            notice=_notice(opened, missing_tools(settings, toolset.tools)),
+            notice=_notice(opened, missing_tools(settings, toolset)),
             ending=opened.ending,
             system=kept if system is None else clean_text(system),
             options=settings.options,
@@ -291,6 +300,7 @@ def resume(
     permissions: PermissionsOption = "",
     rule: RuleOption = None,
     sandbox: SandboxOption = False,
+    agents: AgentsOption = "",
     answer: Annotated[
         str,
         typer.Option("--answer", metavar="TEXT", help="The answer to a question of the model (ask_user)."),
@@ -308,7 +318,7 @@ def resume(
     if calls and not (allow or deny or answer):
         _refuse("resume: what of these calls? give --allow, --deny or --answer")
     with _refusing():
-        wished = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox, (store, session))
+        wished = ToolWish(root, tools, permissions, tuple(rule or ()), sandbox, (store, session), agents)
         check_wish(wished)
         wish = Wish(
             model=_choice(ctx, model, base_url, window),

@@ -18,12 +18,12 @@ from unspool.kernel.errors import AgentError, BadRequestError
 from unspool.kernel.events import Fact
 from unspool.kernel.json_edge import clean_text
 from unspool.kernel.limits import Limits
-from unspool.kernel.ports import ChatModel, Tool
+from unspool.kernel.ports import ChatModel
 from unspool.kernel.state import AgentState
-from unspool.trajectory import RecordedSettings, SessionHandle, recorded_settings
+from unspool.trajectory import RecordedSettings, SessionHandle, Sessions, recorded_settings
 from unspool.trajectory.sessions import append_about
 
-from .places import LogFile, Place, open_store
+from .places import LogFile, Place, StoredSession, open_store
 from .reporting import heeded
 from .run import open_log
 from .toolset import Toolset, ToolWish, notes_of
@@ -42,14 +42,15 @@ class ModelChoice(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A session that is open for writing: where it stands, under which settings, how it is told of at the end, and
-    what was noted about it by opening it."""
+    """A session that is open for writing: where it stands, under which settings, how it is told of at the end,
+    what was noted about it by opening it, and the store that it is in, if it is in one."""
 
     log: SessionHandle
     state: AgentState
     settings: RecordedSettings
     ending: str
     about: tuple[Fact, ...] = ()
+    sessions: Sessions | None = None
 
 
 @contextmanager
@@ -64,13 +65,13 @@ def begun(*, file: str, store: str, session: str = "", title: str = "") -> Itera
             yield _begun(log, title, f"trajectory: {log.path}")
         return
     with open_store(store, create=True) as sessions, sessions.create(session) as stored:
-        yield _begun(stored, title, f"session: {stored.session}")
+        yield _begun(stored, title, f"session: {stored.session}", sessions)
 
 
-def _begun(log: SessionHandle, title: str, ending: str) -> Begun:
+def _begun(log: SessionHandle, title: str, ending: str, sessions: Sessions | None = None) -> Begun:
     about = append_about(log, clean_text(title), None, time.time()) if title else None
     state = log.state()
-    return Begun(log, state, recorded_settings(state), ending, (about,) if about else ())
+    return Begun(log, state, recorded_settings(state), ending, (about,) if about else (), sessions)
 
 
 def at_server(begun: Begun, choice: ModelChoice) -> Begun:
@@ -79,7 +80,12 @@ def at_server(begun: Begun, choice: ModelChoice) -> Begun:
 
 
 def with_tools(begun: Begun, wish: ToolWish, toolset: Toolset) -> Begun:
-    """The session with its tools noted; the tools take up what it left."""
+    """The session with its tools noted; the tools take up what it left.
+
+    Raises:
+        AgentError: agents that can be called have no place for their sessions.
+    """
+    toolset.keep_in(begun.sessions)
     if begun.state.runs:
         toolset.restore((record.fact for record in begun.log.records()), begun.log.session)
     return noted(begun, notes_of(wish, begun.state))
@@ -107,7 +113,8 @@ def continued(place: Place, title: str = "") -> Iterator[Begun]:
             log = place.open()
         with log:
             what = "trajectory" if isinstance(place, LogFile) else "session"
-            yield _begun(log, title, f"{what}: {place.name}")
+            sessions = place.sessions if isinstance(place, StoredSession) else None
+            yield _begun(log, title, f"{what}: {place.name}", sessions)
 
 
 def _without_secrets(url: str) -> str:
@@ -156,8 +163,7 @@ def limits_of(settings: RecordedSettings, max_turns: int | None) -> Limits:
     return settings.limits if max_turns is None else replace(settings.limits, turns=max_turns)
 
 
-def missing_tools(settings: RecordedSettings, tools: list[Tool]) -> str:
+def missing_tools(settings: RecordedSettings, toolset: Toolset) -> str:
     """What is to be said of tools that the session had and this command has not; empty if there are none."""
-    here = {tool.spec.name for tool in tools}
-    missing = [spec.name for spec in settings.tools if spec.name not in here]
+    missing = [spec.name for spec in settings.tools if spec.name not in toolset.names]
     return f"tools of the session that are not here: {', '.join(missing)}" if missing else ""

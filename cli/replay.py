@@ -34,6 +34,7 @@ def replay(place: Place, *, tools: ToolWish | None, model: ChatModel | None, as_
     if tools is not None:
         state = fold(facts)
         toolset = make_tools(tools, state)
+        toolset.keep_in_memory()
         recorded = recorded_settings(state)
         config = LoopConfig(
             model=_Unasked(recorded.model),

@@ -139,7 +139,7 @@ def _job(begun: Begun, wish: Wish, view: View) -> Job:
         tools=tools,
         log=begun.log,
         view=view,
-        notice=missing_tools(settings, tools.tools),
+        notice=missing_tools(settings, tools),
         ending=begun.ending,
         system=settings.system,
         options=settings.options,

@@ -3,6 +3,7 @@
 if __name__ != "unspool.subagent":
     raise ImportError("subagent/ is not a top-level package: import unspool.subagent")
 
+from .agent_tool import agent_tool
 from .budget import Budget, TreeLimits
 from .definition import AgentDefinition, UnknownAgent, UnknownTool, definitions
 from .definition_checks import DefinitionError
@@ -20,6 +21,7 @@ from .handoffs import HandoffAgent
 from .markdown import parse_definition, read_definition, read_definitions
 from .session_log import Wait
 from .session_tree import Node, Problem, check_accounting, read_tree, read_trees, usage_of_trees, waits, walk
+from .subagents import Subagents
 
 __all__ = [
     "AgentDefinition",
@@ -31,10 +33,12 @@ __all__ = [
     "Node",
     "OnHandoff",
     "Problem",
+    "Subagents",
     "TreeLimits",
     "UnknownAgent",
     "UnknownTool",
     "Wait",
+    "agent_tool",
     "as_history",
     "check_accounting",
     "definitions",
