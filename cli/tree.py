@@ -15,7 +15,7 @@ from unspool.kernel.errors import ContinueError, LogError
 from unspool.kernel.messages import NO_USAGE, Usage
 from unspool.subagent.session_lineage import lineage_in
 from unspool.subagent.session_log import Wait
-from unspool.subagent.session_tree import Node, check_accounting, read_tree, usage_of_trees, walk
+from unspool.subagent.session_tree import SessionNode, check_accounting, read_tree, usage_of_trees, walk
 
 from .beginning import Begun
 from .ls import short
@@ -78,12 +78,12 @@ def one_line(text: str, cells: int) -> str:
     return line if cell_len(line) <= cells else f"{set_cell_size(line, cells - 1).rstrip()}…"
 
 
-def _object(depth: int, node: Node) -> dict[str, Any]:
+def _object(depth: int, node: SessionNode) -> dict[str, Any]:
     """A node for programs: those below it follow, one level deeper."""
     return {"depth": depth, **msgspec.to_builtins(replace(node, children=()))}
 
 
-def _print(out: Console, tree: Node, nodes: list[tuple[int, Node]]) -> None:
+def _print(out: Console, tree: SessionNode, nodes: list[tuple[int, SessionNode]]) -> None:
     for depth, node in nodes:
         indent = "  " * min(depth, _DEEPEST) + (f"({depth}) " if depth > _DEEPEST else "")
         style = _STYLES.get(node.state, "red")
@@ -97,7 +97,7 @@ def _line(out: Console, text: str, style: str = "") -> None:
     out.print(" ".join(printable(text).splitlines()), style=style, soft_wrap=True)
 
 
-def _headline(node: Node) -> str:
+def _headline(node: SessionNode) -> str:
     """``worker · s.c1 · parallel · ended stop · 2 turns, 1 call · 30 tokens, $0.0100 (in all 90, $0.0300) · 1.2 s``"""
     how = " ".join([part for part in (node.mode, one_line(node.call_id, _NAME)) if part])
     state = node.state if node.end_reason in ("", node.state) else f"{node.state} {node.end_reason}"
@@ -111,7 +111,7 @@ def _headline(node: Node) -> str:
     return " · ".join([part for part in parts if part])
 
 
-def _usage(node: Node) -> str:
+def _usage(node: SessionNode) -> str:
     own = amount(node.usage)
     return own if node.usage == node.total_usage else f"{own} (in all {amount(node.total_usage)})"
 
@@ -126,7 +126,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _duration(node: Node) -> str:
+def _duration(node: SessionNode) -> str:
     """From its beginning to the end of its newest run, or to its last fact; waiting included."""
     until = node.updated if node.ended is None else node.ended
     seconds = round(max(0.0, until - node.started), 1)
@@ -136,7 +136,7 @@ def _duration(node: Node) -> str:
     return f"{minutes} min {left} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _notes(node: Node) -> Iterator[tuple[str, str, str]]:
+def _notes(node: SessionNode) -> Iterator[tuple[str, str, str]]:
     """What there is to say of a session besides its numbers: mark, text, style."""
     if node.problem:
         yield "!", cut_line(one_line(node.problem, 400)), "red"
@@ -161,7 +161,7 @@ def _wait(wait: Wait, waiter: str) -> str:
     return f"waits for a person: {one_line(wait.id, 160)} {one_line(wait.tool, _NAME)}{where}{reason}"
 
 
-def _summary(out: Console, tree: Node, nodes: list[tuple[int, Node]]) -> None:
+def _summary(out: Console, tree: SessionNode, nodes: list[tuple[int, SessionNode]]) -> None:
     if len(nodes) > 1:
         turns = sum([node.turns for _, node in nodes])
         calls = sum([node.tool_calls for _, node in nodes])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from unspool.kernel.errors import LogError
-from unspool.subagent.session_tree import Node, Problem, check_accounting, read_tree, read_trees, walk
+from unspool.subagent.session_tree import Problem, SessionNode, check_accounting, read_tree, read_trees, walk
 from unspool.trajectory import Sessions
 from unspool.trajectory.sessions import has_forks
 
@@ -60,7 +60,7 @@ def _fails(act: Callable[[StoredSession], int], one: StoredSession) -> bool:
         return True
 
 
-def _tell(tree: Node, count: int, failed: list[str], wrong: list[Problem], *, as_json: bool) -> None:
+def _tell(tree: SessionNode, count: int, failed: list[str], wrong: list[Problem], *, as_json: bool) -> None:
     if as_json:
         verdict = {"tree": tree.session, "sessions": count, "ok": not (failed or wrong)}
         write_json({**verdict, "failed": failed, "problems": wrong})

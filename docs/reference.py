@@ -15,6 +15,8 @@ PACKAGES = {  # import name: title of its page
     "llm": "Chat models",
     "tools": "Built-in tools",
     "trajectory": "Logs",
+    "subagent": "Sub-agents and handoffs",
+    "team": "Teams",
 }
 
 

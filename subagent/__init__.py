@@ -4,7 +4,9 @@ if __name__ != "unspool.subagent":
     raise ImportError("subagent/ is not a top-level package: import unspool.subagent")
 
 from .agent_tool import agent_tool
+from .background import OpenOutput, OutputFile
 from .budget import Budget, TreeLimits
+from .call import RunningChild
 from .definition import AgentDefinition, UnknownAgent, UnknownTool, definitions
 from .definition_checks import DefinitionError
 from .handoff_filters import (
@@ -20,7 +22,16 @@ from .handoff_usage import usage_by_agent
 from .handoffs import HandoffAgent
 from .markdown import parse_definition, read_definition, read_definitions
 from .session_log import Wait
-from .session_tree import Node, Problem, check_accounting, read_tree, read_trees, usage_of_trees, waits, walk
+from .session_tree import (
+    Problem,
+    SessionNode,
+    check_accounting,
+    read_tree,
+    read_trees,
+    usage_of_trees,
+    waits,
+    walk,
+)
 from .subagents import Subagents
 
 __all__ = [
@@ -30,9 +41,12 @@ __all__ = [
     "HandoffAgent",
     "HandoffOptions",
     "InputFilter",
-    "Node",
     "OnHandoff",
+    "OpenOutput",
+    "OutputFile",
     "Problem",
+    "RunningChild",
+    "SessionNode",
     "Subagents",
     "TreeLimits",
     "UnknownAgent",

@@ -22,7 +22,7 @@ from .session_log import Below, SessionLog, Wait, read_log
 UNFINISHED: Final = frozenset({"running", "lost", "paused", "new"})
 
 
-class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionNode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A session of a tree.
 
     ``state``: running; lost (its run has no end and nobody writes its log: the process died); paused; ended; new (no
@@ -63,7 +63,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started: float = 0.0
     ended: float | None = None
     updated: float = 0.0
-    children: tuple["Node", ...] = ()
+    children: tuple["SessionNode", ...] = ()
 
 
 class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,17 +80,17 @@ class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage = NO_USAGE
 
 
-def read_tree(sessions: Sessions, session: str) -> Node:
+def read_tree(sessions: Sessions, session: str) -> SessionNode:
     """The session and all below it. A log that is missing or damaged is a node like any other."""
     return read_trees(sessions, [session])[0]
 
 
-def read_trees(sessions: Sessions, roots: Iterable[str]) -> tuple[Node, ...]:
+def read_trees(sessions: Sessions, roots: Iterable[str]) -> tuple[SessionNode, ...]:
     """The same of several sessions at once, such as those of a team: what two of them share is counted once."""
     return _build(_collect(sessions, roots))
 
 
-def walk(*trees: Node) -> Iterator[tuple[int, Node]]:
+def walk(*trees: SessionNode) -> Iterator[tuple[int, SessionNode]]:
     """All sessions with their depth, each before those below it."""
     left = [(0, node) for node in reversed(trees)]
     while left:
@@ -99,7 +99,7 @@ def walk(*trees: Node) -> Iterator[tuple[int, Node]]:
         left += [(depth + 1, child) for child in reversed(node.children)]
 
 
-def usage_of_trees(*trees: Node) -> dict[str, Usage]:
+def usage_of_trees(*trees: SessionNode) -> dict[str, Usage]:
     """What each agent has used by its own model calls in all sessions, sorted by name; together it is everything."""
     used: dict[str, Usage] = {}
     for _, node in walk(*trees):
@@ -108,12 +108,12 @@ def usage_of_trees(*trees: Node) -> dict[str, Usage]:
     return dict(sorted(used.items()))
 
 
-def waits(*trees: Node) -> list[tuple[str, Wait]]:
+def waits(*trees: SessionNode) -> list[tuple[str, Wait]]:
     """Which session waits for what, those at the top first."""
     return [(node.session, wait) for _, node in walk(*trees) for wait in node.waits]
 
 
-def check_accounting(*trees: Node) -> list[Problem]:
+def check_accounting(*trees: SessionNode) -> list[Problem]:
     """Whether what the logs account for nested sessions is what those have used, each exactly once.
 
     Where nothing is found, the usage that the log at the top comes to is the sum of all model calls of all logs.
@@ -122,7 +122,7 @@ def check_accounting(*trees: Node) -> list[Problem]:
     return [problem for problem in found if problem is not None]
 
 
-def _problem(node: Node, *, at_top: bool) -> Problem | None:
+def _problem(node: SessionNode, *, at_top: bool) -> Problem | None:
     if node.state in ("missing", "damaged", "repeated"):
         return Problem(session=node.session, kind=node.state, message=node.problem)
     if at_top:
@@ -178,9 +178,9 @@ def _below(log: SessionLog, by_parent: Mapping[str, list[Below]]) -> list[tuple[
     return sorted([*known, *unknown], key=lambda each: each[0].started)[::-1]
 
 
-def _build(found: list[_Found]) -> tuple[Node, ...]:
+def _build(found: list[_Found]) -> tuple[SessionNode, ...]:
     """The nodes, those below first: they are part of the ones above."""
-    children: dict[int, list[Node]] = {}
+    children: dict[int, list[SessionNode]] = {}
     for number in range(len(found) - 1, -1, -1):
         each = found[number]
         node = _node(each, found, tuple(children.pop(number, ())[::-1]))
@@ -188,13 +188,13 @@ def _build(found: list[_Found]) -> tuple[Node, ...]:
     return tuple(children.get(-1, ())[::-1])
 
 
-def _node(each: _Found, found: list[_Found], children: tuple[Node, ...]) -> Node:
+def _node(each: _Found, found: list[_Found], children: tuple[SessionNode, ...]) -> SessionNode:
     log, below = each.log, each.below or Below(session=each.log.session, open=False)
     known = each.below is not None and not each.by_lineage
     accounted = below.usage if known else None
     readable = log.state not in ("missing", "damaged", "repeated")
     settled = known and not below.open and readable
-    return Node(
+    return SessionNode(
         session=log.session,
         parent=found[each.above].log.session if each.above >= 0 else "",
         agent=log.agent or below.agent,
@@ -222,7 +222,7 @@ def _node(each: _Found, found: list[_Found], children: tuple[Node, ...]) -> Node
     )
 
 
-def _running(log: SessionLog, children: Iterable[Node]) -> list[Wait]:
+def _running(log: SessionLog, children: Iterable[SessionNode]) -> list[Wait]:
     """The nested sessions that the calls of one wait for; nothing waits for those in the background."""
     if log.state not in ("running", "lost"):
         return []
@@ -233,7 +233,7 @@ def _running(log: SessionLog, children: Iterable[Node]) -> list[Wait]:
     ]
 
 
-def _books(own: Usage, children: Iterable[Node]) -> Usage:
+def _books(own: Usage, children: Iterable[SessionNode]) -> Usage:
     """What a log comes to: its own model calls, and what it accounts for the sessions below it."""
     return sum([child.accounted or NO_USAGE for child in children], own)
 

@@ -27,6 +27,7 @@ from msgspec import Struct
 from .errors import TeamError
 
 TaskStatus: TypeAlias = Literal["open", "claimed", "done", "failed", "cancelled"]
+"""``open`` until it is claimed; ``claimed`` by one member at a time; the others are ends, of which failed and cancelled can be reopened."""
 FINISHED: Final = frozenset[TaskStatus]({"done", "failed", "cancelled"})
 
 MAX_UNFINISHED: Final = 10_000

@@ -12,6 +12,7 @@ from unspool.llm.scripted import Wait, call
 from unspool.subagent import AgentDefinition, DefinitionError, TreeLimits
 from unspool.subagent.subagents import Subagents
 from unspool.tools.tasks import Tasks, task_tools
+from unspool.trajectory import MemoryLog
 
 from .subagent_scenes import Clock, Scene, go, said, sub, text_of
 
@@ -236,6 +237,45 @@ def test_approvals_are_the_hosts(go: Any) -> None:
         (task,) = go(desk.running(main))
         assert task.status == expected
     assert "waits for a person" in task.error
+
+
+def test_a_fork_begins_as_its_caller_did_then(go: Any) -> None:
+    """Also where the caller has gone on before the fork gets its slot."""
+    fork = AgentDefinition(name="fork", context="fork")
+    desk = Desk(
+        [[later("c1", "slow")], [later("c2", "fork", "think")], ["on", Wait(1)], "forked"],
+        {"slow": [["x", Wait(9)]]},
+        agents=[fork],
+        tree=TreeLimits(concurrency=1),
+    )
+    scene = desk.scene
+
+    async def main() -> None:
+        await scene.agent.run("begin")
+        await desk.tasks.wait()
+
+    go(desk.running(main))
+    caller, child = scene.model.requests[1], scene.model.requests[3]
+    assert [message.content for message in child.messages[:-1]] == [m.content for m in caller.messages]
+    assert child.messages[-1].text == "think"
+
+
+def test_one_that_ran_when_the_process_died_is_told(go: Any) -> None:
+    desk = Desk([[later()], "begun"], {"writer": [["well", Wait(60)]]})
+    go(desk.running(lambda: desk.scene.agent.run("begin")))
+    session = next(iter(desk.scene.logs))
+    facts = [fact for fact in desk.scene.log.facts if not isinstance(fact, ChildEnded)]
+    again = Desk(
+        [[sub("c2", thread=session, task="go on")], "done"],
+        {"writer": ["at last"]},
+        log=MemoryLog(facts, session=desk.scene.log.session),
+    )
+    again.scene.logs.update(desk.scene.logs)
+    (lost,) = again.tasks.restore(facts)
+    assert (lost.id, lost.status) == ("agent-1", "lost")
+    go(again.running(lambda: again.scene.agent.run("and the agent?")))
+    assert "at last" in text_of(again.scene.ends()[-1])
+    assert again.scene.agent.total_usage == again.scene.spent
 
 
 def test_an_agent_for_the_background_needs_tasks() -> None:

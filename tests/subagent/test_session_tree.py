@@ -17,7 +17,7 @@ from unspool.llm.scripted import Wait as Pause
 from unspool.llm.scripted import call
 from unspool.subagent.session_lineage import lineage_in, nested_sessions
 from unspool.subagent.session_tree import (
-    Node,
+    SessionNode,
     check_accounting,
     read_tree,
     read_trees,
@@ -53,7 +53,7 @@ def store(make_store: Any) -> Sessions:
     return made
 
 
-def nodes(tree: Node) -> list[Node]:
+def nodes(tree: SessionNode) -> list[SessionNode]:
     return [node for _, node in walk(tree)]
 
 
@@ -135,7 +135,7 @@ def test_an_aborted_tree(store: Sessions) -> None:
 
 def test_a_tree_that_runs(store: Sessions) -> None:
     with Tree(store, *three_deep()) as made:
-        found: list[Node] = []
+        found: list[SessionNode] = []
 
         def look(event: Any) -> None:
             inner = event.event.event if isinstance(getattr(event, "event", None), ChildEvent) else None
@@ -362,5 +362,5 @@ def test_nodes_are_plain_data(store: Sessions) -> None:
     with Tree(store, *paying(), tools=[pay]) as made:
         made.run()
     tree = read_tree(store, "root")
-    assert msgspec.json.decode(msgspec.json.encode(tree), type=Node) == tree
+    assert msgspec.json.decode(msgspec.json.encode(tree), type=SessionNode) == tree
     assert all(one.started <= other.started for one, other in pairwise(nodes(tree)))

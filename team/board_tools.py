@@ -1,0 +1,138 @@
+"""The tools with which a member's model works on the team's task board.
+
+Read with: ``board.py``, ``team_tools.py``.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+from unspool.kernel.function_tool import FunctionTool, tool
+from unspool.kernel.ports import Tool, ToolContext, ToolResult
+
+from .board import Board, BoardTask, TaskDraft
+
+_TRAITS: Final[dict[str, Any]] = {
+    "read_only": False,
+    "destructive": False,
+    "idempotent": True,
+    "open_world": False,
+    "concurrency_safe": True,
+}
+_SHOWN: Final = 2000  # characters of a task's text or result in a list
+
+
+def board_tools(board: Board, name: str) -> list[Tool]:
+    """``add_task``, ``claim_task``, ``finish_task`` and ``list_tasks`` for the member ``name``."""
+    makers: list[Callable[[Board, str], FunctionTool[..., Any]]] = [
+        add_task_tool,
+        claim_task_tool,
+        finish_task_tool,
+        list_tasks_tool,
+    ]
+    return [make(board, name) for make in makers]
+
+
+def add_task_tool(board: Board, name: str) -> FunctionTool[..., Any]:
+    """The tool ``add_task``."""
+
+    @tool(**_TRAITS, activity="adding a task")
+    async def add_task(
+        ctx: ToolContext,
+        title: str,
+        text: str = "",
+        depends_on: tuple[str, ...] = (),
+        priority: int = 0,
+        tags: tuple[str, ...] = (),
+    ) -> ToolResult:
+        """Add a task to the team's board, for whoever claims it.
+
+        Args:
+            title: what is to be done, in a few words
+            text: everything that whoever does it needs to know
+            depends_on: ids of tasks that have to be done first
+            priority: higher comes first
+            tags: who claims tasks by tags finds it by these
+        """
+        draft = TaskDraft(
+            title=title,
+            text=text,
+            depends_on=depends_on,
+            priority=priority,
+            tags=tags,
+            key=f"{ctx.session}/{ctx.call_id}",
+        )
+        (task,) = await board.add(name, draft)
+        return _told(f"Added {task.id}.", task)
+
+    return add_task
+
+
+def claim_task_tool(board: Board, name: str) -> FunctionTool[..., Any]:
+    """The tool ``claim_task``."""
+
+    @tool(**{**_TRAITS, "idempotent": False}, activity="claiming a task")
+    async def claim_task(id: str = "", tags: tuple[str, ...] = ()) -> ToolResult:
+        """Take a task of the board: it is yours until you finish it.
+
+        Args:
+            id: which; the next one that can be begun if left out
+            tags: only one that has all these tags
+        """
+        task = await board.claim(name, id=id or None, tags=tags)
+        if task is None:
+            return ToolResult(content="There is no task to claim now.")
+        return _told(f"{task.id} is yours: {task.title}" + (f"\n{task.text}" if task.text else ""), task)
+
+    return claim_task
+
+
+def finish_task_tool(board: Board, name: str) -> FunctionTool[..., Any]:
+    """The tool ``finish_task``."""
+
+    @tool(**_TRAITS, activity="finishing a task")
+    async def finish_task(
+        id: str, result: str, outcome: Literal["done", "failed", "given_back"] = "done"
+    ) -> ToolResult:
+        """Say what came of a task that you hold.
+
+        Args:
+            id: which
+            result: what came of it, or why it failed
+            outcome: done, failed, or given_back to be claimed by another
+        """
+        if outcome == "given_back":
+            task = await board.release(id, name)
+        elif outcome == "failed":
+            task = await board.fail(id, name, result)
+        else:
+            task = await board.complete(id, name, result)
+        return _told(f"{task.id} is {task.status}.", task)
+
+    return finish_task
+
+
+def list_tasks_tool(board: Board, name: str) -> FunctionTool[..., Any]:
+    """The tool ``list_tasks``."""
+
+    @tool(read_only=True, idempotent=True, open_world=False, activity="looking at the board")
+    async def list_tasks(status: Literal["all", "open", "claimed", "done", "failed"] = "all") -> str:
+        """List the tasks of the team's board.
+
+        Args:
+            status: only those that stand so
+        """
+        tasks = await board.list(None if status == "all" else {status})
+        return "\n".join(_line(task, name) for task in tasks) or "There are no tasks."
+
+    return list_tasks
+
+
+def _told(text: str, task: BoardTask) -> ToolResult:
+    return ToolResult(content=text, details={"task": task.id, "status": task.status})
+
+
+def _line(task: BoardTask, name: str) -> str:
+    by = f" by {'you' if task.assignee == name else task.assignee}" if task.assignee else ""
+    needs = f", after {', '.join(task.depends_on)}" if task.depends_on and task.status == "open" else ""
+    said = task.result if len(task.result) <= _SHOWN else f"{task.result[:_SHOWN]}…"
+    return f"- {task.id} {task.status}{by}{needs}: {task.title}" + (f" -> {said}" if said else "")
