@@ -49,7 +49,7 @@ class CallState(Struct, frozen=True, gc=False):
         """The calls that a person has to decide on: this one, or those below it."""
         if self.stage != "waiting":
             return ()
-        answered = {answer.call_id for answer in self.answers}
+        undecided = self.undecided
         return tuple(
             [
                 CallState(
@@ -60,11 +60,16 @@ class CallState(Struct, frozen=True, gc=False):
                     preview=nested.preview,
                 )
                 for nested in self.nested
-                if nested.id not in answered
+                if nested.id in undecided
             ]
             if self.nested
             else [self]
         )
+
+    @property
+    def undecided(self) -> set[str]:
+        """The calls below it that nobody has decided on yet, by their ids."""
+        return {nested.id for nested in self.nested} - {answer.call_id for answer in self.answers}
 
 
 class CallStates(Struct, frozen=True, gc=False):

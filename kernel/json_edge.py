@@ -191,6 +191,11 @@ def plain_json(value: Any) -> Any:
         return clean_text(_safe_repr(value))
 
 
+def plain_object(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of what is to be an object, and stays one: only the values in it may become their ``repr``."""
+    return {clean_text(str(key)): plain_json(value) for key, value in values.items()}
+
+
 def _safe_repr(value: Any) -> str:
     try:
         return repr(value)

@@ -28,12 +28,18 @@ class Suspended(AgentError):
 
     ``calls`` are those to decide on, with ids that are unique within this call. Once they are decided the call runs
     again, with the same idempotency key; ``Nest.decisions`` has the answers.
+
+    Raises:
+        ValueError: two of ``calls`` have the same id.
     """
 
     error_kind = "suspended"
 
     def __init__(self, calls: Sequence[NestedCall]) -> None:
-        super().__init__("the nested session waits for a decision", calls=[call.id for call in calls])
+        ids = [call.id for call in calls]
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"nested session: calls that wait have the same id: {ids}")
+        super().__init__("the nested session waits for a decision", calls=ids)
         self.calls = tuple(calls)
 
 
@@ -130,13 +136,20 @@ class Nest:
             return
         recorder.signal((ChildEvent(child, event, call_id, run_id=run.id),))
         run.wake.set()
-        if not isinstance(event, Signal) or len(run.outbox) > MAX_UNSEEN:
+        if not isinstance(_innermost(event), Signal) or len(run.outbox) > MAX_UNSEEN:
             await run.seen()
 
     def on_stop(self, stop: Callable[[], None]) -> None:
         """Have ``stop`` called when the call is to end, instead of cancelling it: it then has the grace time to end by
         itself. The newest counts. Called at once where it is to end already."""
         self._execution.on_stop(stop)
+
+
+def _innermost(event: Event) -> Event:
+    """The event of the session furthest down."""
+    while isinstance(event, ChildEvent):
+        event = event.event
+    return event
 
 
 def nest_of(context: ToolContext) -> Nest:

@@ -18,7 +18,7 @@ from .config import AgentContext, LoopConfig
 from .errors import AgentError, HookError, LogError, describe, error_kind
 from .events import Cut, ErrorEvent, Event, MessageEnd, MessageStart, MessageUpdate, Stored
 from .hooks import MaybeAwaitable
-from .json_edge import plain_json
+from .json_edge import plain_object
 from .limits import Limits
 from .messages import AgentMessage, Message
 from .ports import Clock
@@ -246,7 +246,7 @@ class Run:
         """Record that the run fails because of ``error``; it ends at the next step."""
         self.error = error
         details = error.details if isinstance(error, AgentError) else {}
-        self.record(ErrorEvent(error_kind(error), describe(error), details=plain_json(details)))
+        self.record(ErrorEvent(error_kind(error), describe(error), details=plain_object(details)))
 
     def warn(self, kind: str, message: str, **details: Any) -> None:
         """Record something that went wrong and does not end the run."""

@@ -445,6 +445,8 @@ def _tool_exec_start(state: AgentState, fact: ToolExecStart) -> AgentState:
 
 def _tool_exec_dispatch(state: AgentState, fact: ToolExecDispatch) -> AgentState:
     call = state.turn.calls.get(fact.call_id) if state.turn else None
+    if call is not None and call.stage in ("waiting", "ended", "committed"):
+        raise ValueError(f"call {fact.call_id} is not to run: it is {call.stage}")
     goes_on = call is not None and call.stage == "answered"
     return replace(
         state,
@@ -514,11 +516,12 @@ def _approval_decided(state: AgentState, fact: ApprovalDecided) -> AgentState:
 
 
 def _call_above(turn: Turn | None, nested_id: str) -> CallState | None:
-    """The call of the turn that waits for this nested one."""
-    if turn is None or turn.calls.get(nested_id) is not None:
+    """The call of the turn that waits for this nested one; None where the id is that of a call which itself waits."""
+    own = turn.calls.get(nested_id) if turn is not None else None
+    if turn is None or (own is not None and own.stage == "waiting" and not own.nested):
         return None
     waiting = (call for call in turn.calls.uncommitted if call.nested and call.stage == "waiting")
-    return next((call for call in waiting if any(each.id == nested_id for each in call.nested)), None)
+    return next((call for call in waiting if nested_id in call.undecided), None)
 
 
 def _queue_changed(state: AgentState, fact: QueueChanged) -> AgentState:

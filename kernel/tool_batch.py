@@ -16,7 +16,7 @@ from typing import Any
 from .call_states import CallState
 from .closing import announce, commit_results, end_execution, end_unrun
 from .events import ApprovalRequested, ToolExecDispatch, ToolExecUpdate
-from .json_edge import clean_text, plain_json
+from .json_edge import clean_text, plain_object
 from .pull import pull
 from .run import Run
 from .steps import limit_reached
@@ -309,7 +309,7 @@ class _Batch:
         self._show_preview()
         for execution in list(self.running.values()):
             if (progress := execution.take_progress()) is not None:
-                payload = plain_json(progress.payload)
+                payload = plain_object(progress.payload)
                 update = ToolExecUpdate(
                     execution.call.id, "progress", progress.topic, progress.summary, payload, run_id=run.id
                 )

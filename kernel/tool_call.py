@@ -17,7 +17,7 @@ from .call_states import CallState
 from .errors import CANCELED, FatalToolError, ToolError, describe, error_kind
 from .events import ApprovalDecided, NestedCall, Ruling
 from .hooks import CallNext, ToolUse, Verdict
-from .json_edge import clean_text, copy_json, plain_json
+from .json_edge import clean_text, copy_json, plain_object
 from .messages import Text
 from .nesting import Nest, Suspended
 from .ports import JSON, Clock, ToolSpec
@@ -320,8 +320,7 @@ class Execution:
                 return stopped
             return self._told(error)._replace(outcome=stopped.outcome)  # it says how far it came
         if isinstance(error, Suspended) and error.calls:
-            own = self.call.id
-            nested = [replace(call, id=f"{own}/{call.id}") for call in error.calls]
+            nested = [_brought_up(call, self.call.id) for call in error.calls]
             return Outcome("suspended", (), {}, nested=tuple(nested))
         return self._told(error)
 
@@ -331,7 +330,7 @@ class Execution:
         if isinstance(error, ToolError):
             first = error.args[0] if error.args else ""
             text = first if isinstance(first, str) and first else describe(error)
-            details = plain_json(error.details)
+            details = plain_object(error.details)
             fatal = error if isinstance(error, FatalToolError) else None
         content, _ = cut_to_size((Text(clean_text(text)),), self._limit)
         return Outcome("error", content, details, fatal)
@@ -363,6 +362,19 @@ class Execution:
         if size:
             details = {**details, "truncated_from_bytes": size}
         return Outcome("error" if is_error else "ok", content, details)
+
+
+def _brought_up(waiting: NestedCall, above: str) -> NestedCall:
+    """A call of a nested session as the one above records it."""
+    call, preview = waiting.call, waiting.preview
+    return replace(
+        waiting,
+        id=f"{above}/{waiting.id}",
+        call=replace(call, args=plain_object(call.args)),
+        reason=clean_text(waiting.reason),
+        details=plain_object(waiting.details),
+        preview=None if preview is None else plain_object(preview),
+    )
 
 
 def _error(text: str) -> Outcome:

@@ -12,7 +12,7 @@ from typing import Any
 from .errors import describe
 from .events import Ruling, ToolExecUpdate
 from .hooks import Gate, Verdict
-from .json_edge import clean_text, copy_json, plain_json
+from .json_edge import clean_text, copy_json, plain_json, plain_object
 from .ports import JSON
 from .run import Run
 from .spawn import Job
@@ -93,7 +93,7 @@ class Preparation:
             return None
         try:
             given = await execution.tool.preview(copy_json(execution.args), context)
-            shown: dict[str, Any] = plain_json(dict(given))
+            shown = plain_object(dict(given))
         except Exception as error:  # noqa: BLE001 (as above)
             text = self._run.config.texts.preview_failed
             return Refusal("error", text.format(name=execution.call.name, problem=describe(error)))

@@ -14,6 +14,7 @@ from .events import (
     ApprovalDecided,
     ApprovalRequested,
     ChildEnded,
+    ChildEvent,
     ChildStarted,
     ConfigChanged,
     ContextCompacted,
@@ -53,6 +54,16 @@ def line(event: Event) -> str:
     return " ".join(f"{tag} {describe(event) if describe else ''}".split())
 
 
+def _agent_start(event: AgentStart) -> str:
+    above = event.lineage
+    return event.cause if above is None else f"{event.cause} below {' > '.join(above.path)} {above.call_id}"
+
+
+def _approval_requested(event: ApprovalRequested) -> str:
+    nested = [f"{each.id} {each.call.name} {each.reason}" for each in event.nested]
+    return " ".join([*event.call_ids, event.reason]) + (f": {', '.join(nested)}" if nested else "")
+
+
 def _queue_changed(event: QueueChanged) -> str:
     text = repr(event.message.text) if event.message else ""
     return f"[{event.lane}] {event.action} {text}"
@@ -86,7 +97,7 @@ def _config_changed(event: ConfigChanged) -> str:
 
 
 _DETAILS: Final[dict[type, Callable[[Any], str]]] = {
-    AgentStart: lambda event: event.cause,
+    AgentStart: _agent_start,
     TurnStart: lambda event: str(event.index),
     TurnEnd: lambda event: str(event.index),
     QueueChanged: _queue_changed,
@@ -99,12 +110,13 @@ _DETAILS: Final[dict[type, Callable[[Any], str]]] = {
     ContextCompacted: lambda e: f"{e.reason} {'committed' if e.committed else 'not committed'}",
     ModelResponse: lambda event: f"{event.error_kind or event.stop_reason}, attempt {event.attempt}",
     RetryEvent: lambda e: f"{e.attempt}/{e.limit} in {e.delay_s:g} s: {e.error_kind}",
-    ApprovalRequested: lambda event: " ".join([*event.call_ids, event.reason]),
+    ApprovalRequested: _approval_requested,
     ApprovalDecided: lambda e: f"{e.call_id} {'approved' if e.approved else 'declined'} {e.reason}",
     ConfigChanged: _config_changed,
     Handoff: lambda event: event.target,
-    ChildStarted: lambda event: f"{event.call_id} {event.agent}",
+    ChildStarted: lambda event: f"{event.call_id} {event.agent} {event.mode}",
     ChildEnded: lambda event: f"{event.call_id} {event.end_reason}",
+    ChildEvent: lambda event: f"{event.call_id}: {line(event.event)}",
     ToolExecStart: lambda event: f"{event.call_id} {event.tool}({encode_text(event.args)})",
     ToolExecDispatch: lambda event: event.call_id,
     ToolExecUpdate: lambda event: f"{event.call_id} {event.kind} {event.summary!r}",

@@ -3,10 +3,9 @@
 Read with: ``board.py``, ``team_tools.py``.
 """
 
-from collections.abc import Callable
 from typing import Any, Final, Literal
 
-from unspool.kernel.function_tool import FunctionTool, tool
+from unspool.kernel.function_tool import tool
 from unspool.kernel.ports import Tool, ToolContext, ToolResult
 
 from .board import Board, BoardTask, TaskDraft
@@ -16,27 +15,26 @@ _TRAITS: Final[dict[str, Any]] = {
     "destructive": False,
     "idempotent": True,
     "open_world": False,
-    "concurrency_safe": True,
+    "concurrency_safe": False,  # ids in the order of the calls
 }
 _SHOWN: Final = 2000  # characters of a task's text or result in a list
 
 
 def board_tools(board: Board, name: str) -> list[Tool]:
     """``add_task``, ``claim_task``, ``finish_task`` and ``list_tasks`` for the member ``name``."""
-    makers: list[Callable[[Board, str], FunctionTool[..., Any]]] = [
-        add_task_tool,
-        claim_task_tool,
-        finish_task_tool,
-        list_tasks_tool,
-    ]
-    return [make(board, name) for make in makers]
+    own = _BoardTools(board, name)
+    return [own.add_task, own.claim_task, own.finish_task, own.list_tasks]
 
 
-def add_task_tool(board: Board, name: str) -> FunctionTool[..., Any]:
-    """The tool ``add_task``."""
+class _BoardTools:
+    """The tools as one member has them: what they say to a model is made once, for all members."""
+
+    def __init__(self, board: Board, name: str) -> None:
+        self._board, self._name = board, name
 
     @tool(**_TRAITS, activity="adding a task")
     async def add_task(
+        self,
         ctx: ToolContext,
         title: str,
         text: str = "",
@@ -61,37 +59,25 @@ def add_task_tool(board: Board, name: str) -> FunctionTool[..., Any]:
             tags=tags,
             key=f"{ctx.session}/{ctx.call_id}",
         )
-        (task,) = await board.add(name, draft)
+        (task,) = await self._board.add(self._name, draft)
         return _told(f"Added {task.id}.", task)
 
-    return add_task
-
-
-def claim_task_tool(board: Board, name: str) -> FunctionTool[..., Any]:
-    """The tool ``claim_task``."""
-
     @tool(**{**_TRAITS, "idempotent": False}, activity="claiming a task")
-    async def claim_task(id: str = "", tags: tuple[str, ...] = ()) -> ToolResult:
+    async def claim_task(self, id: str = "", tags: tuple[str, ...] = ()) -> ToolResult:
         """Take a task of the board: it is yours until you finish it.
 
         Args:
             id: which; the next one that can be begun if left out
             tags: only one that has all these tags
         """
-        task = await board.claim(name, id=id or None, tags=tags)
+        task = await self._board.claim(self._name, id=id or None, tags=tags)
         if task is None:
             return ToolResult(content="There is no task to claim now.")
         return _told(f"{task.id} is yours: {task.title}" + (f"\n{task.text}" if task.text else ""), task)
 
-    return claim_task
-
-
-def finish_task_tool(board: Board, name: str) -> FunctionTool[..., Any]:
-    """The tool ``finish_task``."""
-
     @tool(**_TRAITS, activity="finishing a task")
     async def finish_task(
-        id: str, result: str, outcome: Literal["done", "failed", "given_back"] = "done"
+        self, id: str, result: str, outcome: Literal["done", "failed", "given_back"] = "done"
     ) -> ToolResult:
         """Say what came of a task that you hold.
 
@@ -101,30 +87,22 @@ def finish_task_tool(board: Board, name: str) -> FunctionTool[..., Any]:
             outcome: done, failed, or given_back to be claimed by another
         """
         if outcome == "given_back":
-            task = await board.release(id, name)
+            task = await self._board.release(id, self._name)
         elif outcome == "failed":
-            task = await board.fail(id, name, result)
+            task = await self._board.fail(id, self._name, result)
         else:
-            task = await board.complete(id, name, result)
+            task = await self._board.complete(id, self._name, result)
         return _told(f"{task.id} is {task.status}.", task)
 
-    return finish_task
-
-
-def list_tasks_tool(board: Board, name: str) -> FunctionTool[..., Any]:
-    """The tool ``list_tasks``."""
-
     @tool(read_only=True, idempotent=True, open_world=False, activity="looking at the board")
-    async def list_tasks(status: Literal["all", "open", "claimed", "done", "failed"] = "all") -> str:
+    async def list_tasks(self, status: Literal["all", "open", "claimed", "done", "failed"] = "all") -> str:
         """List the tasks of the team's board.
 
         Args:
             status: only those that stand so
         """
-        tasks = await board.list(None if status == "all" else {status})
-        return "\n".join(_line(task, name) for task in tasks) or "There are no tasks."
-
-    return list_tasks
+        tasks = await self._board.list(None if status == "all" else {status})
+        return "\n".join(_line(task, self._name) for task in tasks) or "There are no tasks."
 
 
 def _told(text: str, task: BoardTask) -> ToolResult:

@@ -79,7 +79,7 @@ def _check(connection: sqlite3.Connection, path: str) -> None:
     if application == _APPLICATION and version == _FORMAT:
         return
     if application or version or tables:
-        raise TeamError("not a mailbox, or in a format of another version", path=path, format=version)
+        raise TeamError("not a team's file, or in a format of another version", path=path, format=version)
 
 
 def _create(connection: sqlite3.Connection) -> None:

@@ -12,11 +12,15 @@ from msgspec.structs import replace
 from unspool.kernel.codec import Codec
 from unspool.kernel.errors import CodecError
 from unspool.kernel.events import (
+    AgentStart,
     AppMessage,
+    ApprovalRequested,
     ErrorEvent,
     Fact,
+    Lineage,
     MessageEnd,
     MessageUpdate,
+    NestedCall,
     SessionChanged,
     ToolExecEnd,
     ToolExecStart,
@@ -24,7 +28,7 @@ from unspool.kernel.events import (
     UnknownFact,
 )
 from unspool.kernel.function_tool import raw_tool
-from unspool.kernel.messages import Message, Opaque, Text, Usage, user_message
+from unspool.kernel.messages import Message, Opaque, Text, ToolCall, Usage, user_message
 from unspool.kernel.ports import (
     ModelRequest,
     StreamEnd,
@@ -56,10 +60,25 @@ def awkward() -> list[Fact]:
         MessageEnd("m4", Message(role="assistant", content=(deep,))),
         ToolExecStart("c1", "echo", args={"": 0, "a b": [1.5, -1e-300, 1 << 53, True], _TEXT: _TEXT}),
         ToolExecEnd("c1", content=(Text(""), Text(_TEXT)), details={"$blob": "x", "bytes": 1}),
+        ToolExecStart("c2", "below"),
+        ApprovalRequested(
+            ("c2",),
+            nested=(_below({"": [None, 1.5]}), NestedCall(id="c2/x", call=ToolCall(id="x", name="y"))),
+        ),
         SessionChanged(title=_TEXT, metadata={"seq": 99, "type": "turn_start", "prev": "", "sum": ""}),
         ErrorEvent("unknown", message=_TEXT, fatal=False),
+        AgentStart(session=_TEXT, lineage=Lineage(parent=_TEXT, call_id=_TEXT, path=("", _TEXT), root="")),
     ]
     return [replace(fact, seq=seq, time=_TIME + seq) for seq, fact in enumerate(facts, 1)]
+
+
+def _below(details: dict[str, Any]) -> NestedCall:
+    """A call of a nested session that waits for a person."""
+    call = ToolCall(id=_TEXT, name="pay", args={_TEXT: [1e-300]})
+    shown = {"type": "x", "seq": None}
+    return NestedCall(
+        id=_TEXT, call=call, session=_TEXT, agent=("", _TEXT), reason=_TEXT, details=details, preview=shown
+    )
 
 
 UNKNOWN: Final = UnknownFact(
@@ -79,6 +98,7 @@ def not_json() -> dict[str, Fact]:
         "bytes": ToolExecStart("c1", "echo", args={"x": [b"\xff"]}, seq=2),
         "a set": ToolExecEnd("c1", details={"x": {1, 2}}, seq=2),
         "an object": SessionChanged(metadata={"x": object()}, seq=2),
+        "NaN far below": ApprovalRequested(("c1",), nested=(_below({"x": float("nan")}),), seq=2),
         "a lone surrogate": MessageEnd("m1", Message(role="user", content=(Text("\ud800"),)), seq=2),
     }
 

@@ -7,7 +7,7 @@ Read with: ``replay.py``, ``conductor.py``.
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeVar
@@ -69,6 +69,7 @@ class Recording:
         self.asked_first: set[str] = set()  # calls that a person was asked about before their turn
         self.beside: set[str] = set()  # calls that ran beside others
         self.repeated: set[str] = set()  # calls that ran again after a crash
+        self.nested: set[str] = set()  # calls that ran a session of their own, or handed the conversation on
         self._running: set[str] = set()
         self._waiting: set[str] = set()  # calls whose nested session waits for a person
         self._suspended: dict[int, int] = {}  # by the fact that says so: after which one it did
@@ -95,6 +96,7 @@ class Recording:
                 self.arguments[fact.call_id] = fact.args
             case ToolExecEnd():
                 self._running.discard(fact.call_id)
+                self._waiting.discard(fact.call_id)
                 self.ends[fact.call_id] = fact
                 self._note(fact.call_id, fact)
             case ToolExecDispatch():
@@ -103,7 +105,10 @@ class Recording:
                 (call_id,) = fact.call_ids
                 self._running.discard(call_id)
                 self._waiting.add(call_id)
+                self.nested.add(call_id)
                 self._note(call_id, fact)
+            case ChildStarted() | ChildEnded() | Handoff():
+                self.nested.add(fact.call_id)
             case ApprovalRequested():
                 for call_id in fact.call_ids:
                     self._note(call_id, fact)
@@ -206,6 +211,11 @@ class Recording:
         return self._released.get(call_id)
 
     @cached_property
+    def nesting(self) -> frozenset[str]:
+        """The tools of which a call ran a session of its own, or handed the conversation on."""
+        return frozenset(tool for tool, calls in self.calls_of.items() if not self.nested.isdisjoint(calls))
+
+    @cached_property
     def released_together(self) -> dict[int, frozenset[str]]:
         """The calls that may end after each fact."""
         groups: dict[int, set[str]] = {}
@@ -272,9 +282,10 @@ class Recording:
         started = self._starts.get(call_id)
         if started is None or self.refused_by(call_id):
             return self.refused_by(call_id) != ""
-        after = self.at(started.seq + 1)
-        if after is None or after.run_id != started.run_id:
-            return False
+        after, dispatched = self.at(started.seq + 1), self.dispatched.get(call_id)
+        if after is None or after.run_id != started.run_id:  # the process died when it had come to its turn
+            before = self.at(dispatched.seq - 1) if dispatched is not None else None
+            return before is not None and before.run_id != started.run_id and is_input(before)
         return getattr(after, "call_id", "") != call_id or started.seq in self._cuts
 
     def ended_at_once(self, end: ToolExecEnd) -> bool:
@@ -353,6 +364,12 @@ class Recording:
         seqs = self._about.get(call_id, [])
         index = bisect_right(seqs, seq)
         return self.at(seqs[index]) if index < len(seqs) else None
+
+    def was_waiting(self, end: ToolExecEnd) -> bool:
+        """Whether a call that ended had stopped before, to wait for a decision on calls of its nested session."""
+        seqs = self._about.get(end.call_id, [])
+        index = bisect_left(seqs, end.seq)
+        return index > 0 and isinstance(self.at(seqs[index - 1]), ApprovalRequested)
 
     def traits_of(self, call_id: str, spec: ToolSpec) -> ToolSpec:
         """A tool's spec as it held for one call, as far as the log shows it."""

@@ -98,10 +98,12 @@ async def replay(
 
     Without ``settings`` everything is taken from the log, hooks and gate included. With them (``agent.settings``,
     or the configuration and context of an ``agent_loop``) hooks, texts, tools, system prompt, limits and context
-    manager are the host's, the same for all runs; their model is not asked, their log, inbox and abort are not
-    used, and a context manager that can be renewed is, for each process of the past. ``tools="live"`` runs
-    their tools, too, with the middlewares around them; a ``model`` answers in place of the recorded one, in its
-    name and with its window. Code of the host's that does nothing for ``patience_s`` seconds hangs.
+    manager are the host's, the same for all runs; their model is not asked, their log, inbox, abort and lineage are
+    not used, and a context manager that can be renewed is, for each process of the past. ``tools="live"`` runs
+    their tools, too, with the middlewares around them, but not those of which a call ran a nested session or handed
+    the conversation on: these give what was recorded, and the log of a nested session is replayed by itself. A
+    ``model`` answers in place of the recorded one, in its name and with its window. Code of the host's that does
+    nothing for ``patience_s`` seconds hangs.
 
     What is done at which moment is the log's: prompts, messages that are queued, decisions, aborts. Which of two
     moments next to each other it was, a log leaves open now and then; then a replay tries both, without code of
@@ -148,7 +150,7 @@ async def _best(recording: Recording, guesses: "_Guesses") -> Replayed:
         left = _TRIES if result.facts > best.facts else left - 1
         if result.facts > best.facts or result.same:
             best = result
-        if result.same or not guesses.improve(performance.moments, result.facts):
+        if result.same or not guesses.improve(performance.open_moments, result.facts):
             break
     return best
 
@@ -226,6 +228,7 @@ class _Performance:
 
     def __init__(self, recording: Recording, live: _Live, codec: Codec, guesses: _Guesses) -> None:
         self.moments: list[int] = []
+        self._beside: set[int] = set()  # moments that may have been the same as those before
         self._recording = recording
         self._live = live
         self._codec = codec
@@ -243,6 +246,11 @@ class _Performance:
         self._made: dict[str, list[Tool]] = {}
         self._kinds: dict[str, type[RecordedTool]] = {}
         self._live_context: LiveContext | None = None  # of the process that the session is in
+
+    @property
+    def open_moments(self) -> list[int]:
+        """The moments that may have been others, as often as they could have come."""
+        return sorted([*self.moments, *self._beside.difference(self.moments)], key=abs)
 
     def _new_recorder(self, state: AgentState | None) -> Recorder:
         session = state.session if state is not None else ""
@@ -548,7 +556,7 @@ class _Performance:
             match fact:
                 case ModelResponse(error_kind="canceled"):
                     return True
-                case ToolExecEnd():
+                case ToolExecEnd() if not self._recording.was_waiting(fact):
                     text = "".join([block.text for block in fact.content if isinstance(block, Text)])
                     if fact.outcome != "cancelled" or text != DEFAULT_TEXTS.not_started:
                         return True
@@ -589,9 +597,12 @@ class _Performance:
     def _stall(self) -> bool:
         """Everything waits: let in what came at such a moment, or see that this is the end of it."""
         conductor, following = self._conductor, self._conductor.next
+        also = self._together_with(following)
+        if self._interrupts([following, *also]):
+            return True
         if self._let_in(waiting=True):
-            while (also := conductor.next) is not None and self._guesses.is_late(also.seq):
-                self._input(also)  # they came in one moment
+            for fact in also:
+                self._input(fact)
             return True
         at_work = conductor.busy > 0  # code of the host's: it may still end by itself, if only by the clock
         if isinstance(following, ToolExecEnd) and conductor.allowed < following.seq and not at_work:
@@ -606,6 +617,34 @@ class _Performance:
             self._die("crashed")
             return True
         return False
+
+    def _interrupts(self, inputs: Sequence[Fact | None]) -> bool:
+        """Whether a call ends at once because of what comes in now: then it lets that in when it ends."""
+        given = [fact for fact in inputs if fact is not None and is_input(fact)]
+        end = self._conductor.recording.at(given[-1].seq + 1) if given else None
+        if not isinstance(end, ToolExecEnd) or end.outcome != "interrupted":
+            return False
+        if end.call_id in self._conductor.last_acts or not self._recording.ended_at_once(end):
+            return False
+
+        def let_in() -> None:
+            for fact in given:
+                self._input(fact)
+
+        self._conductor.last_acts[end.call_id] = let_in
+        self._conductor.allow(end.seq)
+        return True
+
+    def _together_with(self, first: Fact | None) -> list[Fact]:
+        """What came from outside after ``first``, in the same moment."""
+        found: list[Fact] = []
+        for fact in self._recording.after(first.seq) if first is not None and is_input(first) else ():
+            if is_input(fact) and fact.run_id:
+                self._beside.add(fact.seq)
+            if not (is_input(fact) and self._guesses.is_late(fact.seq)):
+                break
+            found.append(fact)
+        return found
 
     def _last_end(self, first: ToolExecEnd) -> int:
         ends = consecutive(self._recording.after(first.seq - 1), ToolExecEnd)

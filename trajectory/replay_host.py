@@ -122,7 +122,7 @@ def _raised(recording: Recording, hook: str) -> bool:
 def _is_gated(recording: Recording, fact: Fact) -> bool:
     """Whether a fact shows that a gate had its say."""
     match fact:
-        case ApprovalRequested():
+        case ApprovalRequested(nested=()):
             ruled = bool(fact.reason) or fact.ruling is not None
             return ruled or not all(map(recording.needs_approval, fact.call_ids))
         case ToolExecEnd():

@@ -4,7 +4,7 @@ Read with: ``conductor.py``, ``replay.py``, ``replay_host.py``.
 """
 
 import dataclasses
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -23,7 +23,7 @@ from unspool.kernel.events import (
     ToolExecEnd,
     TurnEnd,
 )
-from unspool.kernel.hooks import Hooks
+from unspool.kernel.hooks import CallNext, Hooks, Middleware, ToolUse
 from unspool.kernel.messages import Message, Text, Usage
 from unspool.kernel.ports import (
     JSON,
@@ -302,10 +302,16 @@ class _Substituted:
 
 
 class LiveTool(_Substituted):
-    """A tool that really runs; it takes the time that it takes, and then waits for its recorded moment."""
+    """A tool that really runs; it takes the time that it takes, and then waits for its recorded moment.
+
+    One that ran nested sessions gives recorded outcomes: they would run again, and have logs to replay.
+    """
 
     async def execute(self, args: JSON, ctx: ToolContext, /) -> object:
         conductor = self._conductor
+        if self.spec.name in conductor.recording.nesting:
+            conductor.over.add(ctx.call_id)  # nobody waits for it to be over
+            return await recorded_outcome(conductor, ctx.call_id)
         try:
             return await conductor.watched(self._tool.execute)(args, ctx)
         finally:
@@ -315,12 +321,21 @@ class LiveTool(_Substituted):
 
 
 def live_hooks(hooks: Hooks, conductor: Conductor, *, tools: bool) -> Hooks:
-    """A host's hooks, which may take their time. Middlewares are around live ``tools`` only: a recorded
+    """A host's hooks, which may take their time. Middlewares are around ``tools`` that really run only: a recorded
     outcome is what they made of it."""
+    recorded = conductor.recording.nesting
+
+    def around_live(middleware: Middleware) -> Middleware:
+        def call(use: ToolUse, call_next: CallNext) -> Awaitable[object]:
+            return call_next() if use.call.name in recorded else middleware(use, call_next)
+
+        return call
+
     names = [field.name for field in dataclasses.fields(hooks) if field.name != "middlewares"]
     found = {name: getattr(hooks, name) for name in names}
     watched: dict[str, Any] = {name: hook and conductor.watched(hook) for name, hook in found.items()}
-    return dataclasses.replace(hooks, **watched, middlewares=hooks.middlewares if tools else ())
+    middlewares = [around_live(middleware) for middleware in hooks.middlewares] if tools else []
+    return dataclasses.replace(hooks, **watched, middlewares=middlewares)
 
 
 class LiveContext:

@@ -28,6 +28,7 @@ _OUTCOMES: Final[Mapping[str, str]] = {
     "limit_reached": "skipped",
     "not_started": "cancelled",
     "unknown_outcome": "unknown",
+    "left_waiting": "interrupted",
 }  # which outcome holds which text; the others are in what a tool or a hook of the recording gave
 _CAUSES: Final[Mapping[str, str]] = {"go_on": "length_recovery", "step_limit": "step_limit"}
 

@@ -8,7 +8,15 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from unspool.kernel.codec import transcript_entry
-from unspool.kernel.events import AgentEnd, AgentStart, Fact, MessageEnd, ModelResponse, QueueChanged
+from unspool.kernel.events import (
+    AgentEnd,
+    AgentStart,
+    ChildEnded,
+    Fact,
+    MessageEnd,
+    ModelResponse,
+    QueueChanged,
+)
 from unspool.kernel.messages import AgentMessage, Usage
 
 
@@ -16,7 +24,8 @@ class RunInfo(Struct, kw_only=True, omit_defaults=True):
     """A run: why it began and after which other one, what it was asked, its first and last fact.
 
     ``prompts`` have the ids that they have in the conversation, once they are there. ``end_reason`` is empty
-    as long as the run has no end: it is under way, or its process died. ``usage`` is that of its model calls.
+    as long as the run has no end: it is under way, or its process died. ``usage`` is that of its model calls,
+    ``child_usage`` that of nested sessions which ended in it.
     """
 
     run_id: str
@@ -27,6 +36,7 @@ class RunInfo(Struct, kw_only=True, omit_defaults=True):
     last: int
     end_reason: str = ""
     usage: Usage = Usage()
+    child_usage: Usage = Usage()
 
 
 def runs(facts: Iterable[Fact]) -> list[RunInfo]:
@@ -55,6 +65,8 @@ def runs(facts: Iterable[Fact]) -> list[RunInfo]:
                 run.prompts.append(transcript_entry(fact.message, fact.app))
             case ModelResponse():
                 run.usage += fact.usage
+            case ChildEnded():
+                run.child_usage += fact.usage
             case AgentEnd():
                 run.end_reason = fact.reason
     return list(found.values())

@@ -316,6 +316,7 @@ def story() -> list[Fact]:
     it.tell(QueueChanged("follow_up", "queued", ("q3",), app=hidden))
     it.tell(QueueChanged("follow_up", "queued", ("q4",), message=user_message("And then?")))
     it.tell(QueueChanged("follow_up", "cleared", ("q4",)))
+    it.tell(ChildStarted("other", "helper", "c1", mode="background", used=Usage(input_tokens=2)))
     it.start(LATER, session="story", cause="continue", limits=limits, model="golden/two")
     it.tell(ErrorEvent("bad_request", "refused", details={"status": 400}))
     it.end("aborted", cut=Cut(seq=len(it.facts), how="left", waiting=True))

@@ -81,6 +81,28 @@ SHOWN = {
         "c5: edit_file stats.py: mode accept-edits: ok",
         "the same end: True · tests pass: True",
     ],
+    "code_review": [
+        "guard: change first: A name becomes part of the SQL.",
+        "reader: merge: It is short and clear.",
+        "tester: change first: It has no test.",
+        "counted: {'merge': 1, 'change first': 2, 'reject': 0}",
+        "winner: change first · majority: True",
+        "tokens: 770",
+        "trajectories sound: True",
+    ],
+    "map_reduce": [
+        "reader: stop: April: it rained on three days.",
+        "all: April: it rained on three days. June: it rained on eight days. March: it rained on twelve days. One month is missing.",
+        "ended: incomplete · failed: [3] · tokens: 240",
+        "trajectories sound: True",
+    ],
+    "research_team": [
+        "In winter, when the pond was frozen for six weeks, and in August, when it was dry for three days.",
+        "ended: stop",
+        "ann: 660 tokens: Done: winter.txt.",
+        "ben: 660 tokens: Done: summer.txt.",
+        "trajectories sound: True",
+    ],
     "triage": [
         "triage hands over to billing",
         "to triage: Order 7 came broken. I want my money back.",

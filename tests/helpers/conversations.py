@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from nests import WAYS, Nesting
 
 from unspool.kernel import (
     Agent,
@@ -49,6 +50,7 @@ class Deed:
 
 DEEDS = (
     *("run", "run", "run", "continue", "inject", "resume", "resume", "decide", "build_request"),
+    *("nest", "nest", "safe_nest", "background"),
     *("steer", "follow_up", "clear", "set_messages", "reset", "title", "unknown"),
     *("model", "plain_model", "system", "tools", "options", "limits", "modes"),
     *("abort_in", "configure_in", "steer_in", "clear_in", "leave_in", "crash", "crash", "fork"),
@@ -94,6 +96,8 @@ def replies(run: int) -> list[list[Any]]:
         [RateLimitError("slow down"), "at last"],
         [["half of it", Wait(5), " and the rest"], "what else?"],
         [["a thought", Wait(float("inf"))]],
+        [[call("c1", "nests", s=run), call("c2", "safe_ok"), call("c3", "nests", s=run + 1)], "done"],
+        [[call("c1", "safe_nests", s=2), call("c2", "safe_nests", s=run), call("c3", "safe_slow")], "done"],
     ]
 
 
@@ -108,8 +112,10 @@ class Conversation:
 
     def __init__(self) -> None:
         self.clock = FakeClock(1000.0)
+        self.below: dict[str, MemoryLog] = {}  # the logs of nested sessions
+        self.nesting = [Nesting(self.below), Nesting(self.below, "safe_nests")]
         self.settings: dict[str, Any] = {
-            "tools": [Scripted(name) for name in NAMES],
+            "tools": [*[Scripted(name) for name in NAMES], *self.nesting],
             "system": "be brief",
             "limits": Limits(turns=5),
         }
@@ -122,6 +128,8 @@ class Conversation:
     def begin(self, facts: Sequence[Fact]) -> Agent[str]:
         """An agent in what stands for a process of its own."""
         self.log = MemoryLog(facts, session=self.log.session)
+        for tool in self.nesting:
+            tool.background.clear()
         self.model = ScriptedModel([], clock=self.clock)
         self.settings.setdefault("model", self.model)
         agent = Agent(
@@ -153,6 +161,14 @@ class Conversation:
         match deed.what:
             case "run" | "inject":
                 await self.run(n, deed.what)
+            case "nest" | "safe_nest":
+                ways = [n % WAYS] if deed.what == "nest" else [n % WAYS, n // 2]
+                calls = [call(f"n{at}", f"{deed.what}s", s=way) for at, way in enumerate(ways)]
+                self.play([["let me see", *calls, call("c9", "safe_ok")], "done"])
+                await agent.run("go below")
+            case "background":
+                for end in [end for tool in self.nesting for end in tool.background[:1]]:
+                    await end()
             case "continue":
                 self.script(n)
                 await agent.continue_()
@@ -190,8 +206,11 @@ class Conversation:
     def script(self, n: int) -> None:
         self.count += 1
         options = replies(self.count)
+        self.play(options[n % len(options)])
+
+    def play(self, script: Sequence[Any]) -> None:
         self.model = ScriptedModel(
-            [*options[n % len(options)], *["the end"] * 9],
+            [*script, *["the end"] * 9],
             clock=self.clock,
             name=self.model.name,
             supports_tools=self.model.supports_tools,
@@ -258,7 +277,8 @@ class Conversation:
                 changes = {"system": f"be {n % 3}"}
             case "tools":
                 names = NAMES[: 2 + n % 8]
-                changes = {"tools": [Scripted(name, f"version {n % 2}") for name in names]}
+                kept = self.nesting if n % 8 else []
+                changes = {"tools": [*[Scripted(name, f"version {n % 2}") for name in names], *kept]}
             case "options":
                 changes = {"options": CallOptions(temperature=n % 3)}
             case "limits":

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from nests import Nesting
 
 from unspool.kernel import (
     Agent,
@@ -485,11 +486,35 @@ def limited() -> Host:
     )
 
 
+def nested() -> Host:
+    async def act(agent: Agent[Any]) -> None:
+        await agent.run("go")
+        agent.decide({"c1/p2": Verdict.deny("too much")})
+        while agent.state.waiting_calls:
+            await agent.resume(Verdict.allow({"n": 7}, by="eve"))
+        await agent.run("and now?")
+        agent.steer("something else")
+        await agent.continue_()
+
+    below: dict[str, MemoryLog] = {}
+    script = [
+        [call("c1", "nests", s=3), call("c2", "safe_nests"), call("c3", "safe_nests", s=5)],
+        [call("c4", "nests", s=7), call("c5", "look", place="den"), call("c6", "nests", s=6)],
+        "done",
+        [call("c7", "safe_nests", s=1), call("c8", "safe_nests", s=2), call("c9", "nests", s=8)],
+        "done",
+    ]
+    texts = Texts(left_waiting="alleingelassen")
+    return Host(
+        script, {"tools": [*TOOLS, Nesting(below), Nesting(below, "safe_nests")], "texts": texts}, act
+    )
+
+
 HOSTS: dict[str, Callable[[], Host]] = {
     make.__name__: make
     for make in (
         parallel, gated, paused, middlewares, turns, typed, requests, newest, summaries, remembered, overflow,
         overflow_that_stays, overflow_left_alone, retries, other_words, traits, own_messages, deferred, thoughts,
-        limited,
+        limited, nested,
     )
 }  # fmt: skip

@@ -11,7 +11,7 @@ import sqlite3
 import tempfile
 import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from msgspec import Struct
+from nests import Nesting
 
 from unspool.kernel import (
     Agent,
@@ -74,7 +75,7 @@ from unspool.kernel import (
 from unspool.kernel.errors import ContextOverflowError
 from unspool.kernel.messages import Cost, OpaqueMessage
 from unspool.llm.scripted import Cut, Say, ScriptedModel, Wait, call
-from unspool.trajectory import JsonlSessions, SessionHandle, SqliteSessions
+from unspool.trajectory import JsonlSessions, MemoryLog, SessionHandle, SqliteSessions
 from unspool.trajectory.snapshots import make_snapshot, read_snapshot
 
 HASH: Final = b"A" * 22
@@ -144,7 +145,7 @@ NAMES: Final = (
 )
 
 
-CALLED: Final = (*NAMES, *NAMES, "nowhere")[1:]
+CALLED: Final = (*NAMES, *NAMES, "nests", "safe_nests", "nests", "nowhere")[1:]
 
 
 def gate(use: ToolUse) -> Verdict:
@@ -210,7 +211,8 @@ class Squeezing:
 def calls(draw: st.DrawFn) -> list[ToolCall]:
     names = draw(st.lists(st.sampled_from(CALLED), min_size=1, max_size=4))
     ids = draw(st.lists(st.sampled_from(["c1", "c2", "c3", ""]), min_size=len(names), max_size=len(names)))
-    return [call(id, name, s=draw(st.sampled_from([0, 1, 7]))) for id, name in zip(ids, names, strict=True)]
+    ways = st.sampled_from([0, 1, 7, 3, 5, 6, 8])
+    return [call(id, name, s=draw(ways)) for id, name in zip(ids, names, strict=True)]
 
 
 USAGE: Final = Usage(input_tokens=5, output_tokens=2, cost=Cost(input=0.1, output=0.2))
@@ -313,8 +315,10 @@ class SessionsMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="unspool-"))
         self.backend = backend
         self.names = itertools.count(1)
+        below: dict[str, MemoryLog] = {}  # the logs of nested sessions
+        self.nesting = [Nesting(below), Nesting(below, "safe_nests")]
         self.settings: dict[str, Any] = {
-            "tools": [Scripted(name) for name in NAMES],
+            "tools": [*[Scripted(name) for name in NAMES], *self.nesting],
             "limits": Limits(turns=5),
         }
         self.knows = True
@@ -498,6 +502,21 @@ class SessionsMachine(RuleBasedStateMachine):
 
         self.play(held, [], main)
 
+    @rule(which=WHICH)
+    def end_in_the_background(self, which: int) -> None:
+        """What nested sessions do after their calls have ended."""
+        held = self.one(which)
+
+        async def main(agent: Agent[str]) -> None:
+            for end in [end for tool in self.nesting for end in tool.background]:
+                with suppress(LogError):  # its log is closed by now
+                    await end()
+
+        self.play(held, [], main)
+        self.touched |= set(self.held)
+        for tool in self.nesting:
+            tool.background.clear()
+
     def conversation(self, n: int) -> list[Any]:
         reply = Message(role="assistant", content=(call("x1", "ok"), call("x2", "finder")))
         result = Message(role="tool", tool_call_id="x2", content=(Text("found"), ToolReference("hidden")))
@@ -508,7 +527,7 @@ class SessionsMachine(RuleBasedStateMachine):
     def configure(self, which: int, n: int) -> None:
         changes: dict[str, Any] = (
             {"system": f"be {n}"},
-            {"tools": [Scripted(name, "another") for name in NAMES[n - 1 :]]},
+            {"tools": [*[Scripted(name, "another") for name in NAMES[n - 1 :]], *self.nesting[n % 2 :]]},
             {"options": CallOptions(temperature=0.5, stop=("END",))},
             {"limits": Limits(turns=2 + n, tool_calls=9, tool_errors=1)},
             {"steering_mode": "one", "follow_up_mode": "one"},

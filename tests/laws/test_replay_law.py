@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
-from conversations import DEEDS, Deed, converse
+from conversations import DEEDS, Conversation, Deed, converse
 from drawing import scenarios
 from hosts import HOSTS, Host, codec
 from hypothesis import given, settings
@@ -48,6 +48,14 @@ RICH = [
         Deed("run", 0),
         Deed("leave_in", 8),
     ],
+]
+
+
+NESTED = [
+    *[Deed("nest", 3), Deed("decide", 1), Deed("resume", 0), Deed("resume", 2), Deed("safe_nest", 5)],
+    *[Deed("steer", 1), Deed("continue", 1), Deed("nest", 8), Deed("nest", 7), Deed("background")],
+    *[Deed("safe_nest", 1), Deed("crash", 3), Deed("resume", 1), Deed("nest", 1), Deed("fork", 26)],
+    *[Deed("resume", 0), Deed("nest", 5), Deed("reset")],
 ]
 
 
@@ -108,9 +116,33 @@ def test_a_run_in_which_anything_goes_wrong_comes_out_the_same(backend: str, sce
 @given(deeds=CONVERSATION)
 def test_a_session_of_many_runs_comes_out_the_same(backend: str, deeds: list[Deed]) -> None:
     async def main() -> None:
-        facts = await converse(deeds)
+        conversation = Conversation()
+        for deed in deeds:
+            await conversation.do(deed)
+        for log in (conversation.log, *conversation.below.values()):
+            check(await replayed(log.facts), log.facts)
+            assert all(request.exact for request in requests(log.facts))
+
+    anyio.run(main, backend=backend)
+
+
+FOUND = {
+    "two messages in one moment, the first of which interrupts a tool": [Deed("steer_in", 13)],
+    "a call that waits is ended before a run that is aborted at once has begun": [
+        *[Deed("leave_in", 8), Deed("nest", 14), Deed("inject", 6), Deed("reset", 4)]
+    ],
+    "a gate looks at a call beside one that runs again after a crash": [
+        *[Deed("clear_in", 10), Deed("tools", 14), Deed("fork", 16), Deed("continue", 15)]
+    ],
+}
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", FOUND)
+def test_a_session_that_once_came_out_otherwise(backend: str, name: str) -> None:
+    async def main() -> None:
+        facts = await converse(FOUND[name])
         check(await replayed(facts), facts)
-        assert all(request.exact for request in requests(facts))
 
     anyio.run(main, backend=backend)
 
@@ -170,6 +202,19 @@ def test_every_beginning_of_a_session(backend: str, rich: list[Fact]) -> None:
     anyio.run(main, backend=backend)
 
 
+@BACKENDS
+def test_every_beginning_of_a_session_with_others_in_it(backend: str) -> None:
+    facts = anyio.run(converse, NESTED)
+    kinds = {type(fact).__name__ for fact in facts}
+    assert {"ChildStarted", "ChildEnded", "Handoff", "ApprovalDecided"} <= kinds
+
+    async def main() -> None:
+        for end in range(0, len(facts) + 1, 2 if backend == "asyncio" else 7):
+            check(await replayed(facts[:end]), facts[:end])
+
+    anyio.run(main, backend=backend)
+
+
 async def go_on(host: Host, facts: Sequence[Fact]) -> list[Fact]:
     """The session after a crash, gone on with by another process up to a normal end."""
     log = MemoryLog(facts, session="session")
@@ -188,13 +233,14 @@ async def decide_all(agent: Agent[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["parallel", "gated", "paused", "turns", "summaries", "remembered", "overflow", "traits"]
+    "name",
+    ["parallel", "gated", "paused", "turns", "summaries", "remembered", "overflow", "traits", "nested"],
 )
 def test_a_crash_after_every_fact_and_another_one(name: str) -> None:
     async def main() -> None:
         host = HOSTS[name]()
         _, facts = await host.session()
-        for end in range(1, len(facts)):
+        for end in range(1, len(facts), 3 if name == "nested" else 1):  # that one is long
             once = await go_on(HOSTS[name](), facts[:end])
             check(await replayed(once), once)
             again = end + (len(once) - end) // 2
@@ -296,9 +342,11 @@ def test_a_message_that_says_something_else_by_now(monkeypatch: pytest.MonkeyPat
 # --- the examples -----------------------------------------------------------------------------------
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-KEPT = {name: 1 for name in ("approval", "gate", "hello", "own_message", "harness", "triage")} | {
-    name: 2 for name in ("budget", "coding_agent", "steering", "stop_guard")
-}  # how many sessions each has
+KEPT = (
+    {name: 1 for name in ("approval", "gate", "hello", "own_message", "harness", "triage")}
+    | {name: 2 for name in ("budget", "coding_agent", "steering", "stop_guard")}
+    | {"code_review": 3, "map_reduce": 5, "research_team": 3}
+)  # how many sessions each has
 KEEPING = """
 import itertools, pathlib, runpy, sys, tempfile
 from unspool.kernel.recorder import Recorder
