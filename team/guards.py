@@ -19,6 +19,7 @@ class PairGuard:
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self._turns: dict[frozenset[str], tuple[str, int]] = {}  # who wrote last, and the answers so far
+        self._pair_of: dict[str, frozenset[str]] = {}  # the one pair of a member that has a count
         self._tripped: set[frozenset[str]] = set()
 
     def may_send(self, sender: str, to: str) -> bool:
@@ -38,20 +39,22 @@ class PairGuard:
         pair = frozenset((sender, to))
         for name in pair:
             self.happened(name, keep=pair)
+            self._pair_of[name] = pair
         last, count = self._turns.get(pair, ("", 0))
         self._turns[pair] = (sender, count + (last not in ("", sender)))
 
     def happened(self, name: str, keep: frozenset[str] = frozenset()) -> None:
-        """Something else happened to a member: the count of all its pairs but one begins anew."""
-        for pair in [pair for pair in self._turns if name in pair and pair != keep]:
+        """Something else happened to a member: the count of its pair begins anew, unless that is the one to keep."""
+        pair = self._pair_of.get(name)
+        if pair is not None and pair != keep:
             del self._turns[pair]
             self._tripped.discard(pair)
+            for each in pair:
+                del self._pair_of[each]
 
 
 def used_up(limits: TeamLimits, usages: Iterable[Usage]) -> bool:
     """Whether the members together have used up what the team may use."""
-    if limits.tokens is None and limits.cost is None:
-        return False
     total = sum(usages, Usage())
     if limits.tokens is not None and total.total_tokens >= limits.tokens:
         return True

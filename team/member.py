@@ -121,7 +121,7 @@ class Member:
         self.failures = 0
         self.parked = False  # waiting for news, with nothing to do
         self.letters_lock = anyio.Lock()
-        self.seen = seen | letters_in(agent.state)
+        self.seen = {*seen, *letters_in(agent.state)}
         self.told_run = ""  # the run whose result the lead has been told
         self.rejections = 0  # requests to stop that its model has declined
         self.rejection = ""

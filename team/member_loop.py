@@ -62,7 +62,7 @@ async def _take_in(member: Member, found: Sequence[Delivery]) -> None:
     first = (LEAD, HOST)
     letters = [each.letter for each in found if each.letter.id not in member.seen]
     for letter in sorted(letters, key=lambda letter: letter.sender not in first):
-        member.seen |= {letter.id}
+        member.seen.add(letter.id)
         if letter.kind == SHUTDOWN_REQUEST and not _asked_to_stop(member, letter):
             continue
         try:

@@ -43,9 +43,14 @@ class Changes:
                 stop()
 
 
+def all_settled(members: Members) -> bool:
+    """Whether no member of this process does anything."""
+    return all(member.settled for member in members.values())
+
+
 def is_quiet(boxes: Sequence[BoxInfo], members: Members) -> bool:
     """Whether everybody rests, waits for a person, or has ended, and no letter is under way."""
-    if not all(member.settled for member in members.values()):
+    if not all_settled(members):
         return False
     for box in boxes:
         if box.state == "closed":

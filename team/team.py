@@ -41,7 +41,7 @@ from .memory_board import MemoryBoard
 from .memory_mailbox import MemoryMailbox
 from .memory_roster import MemoryRoster
 from .post import Post
-from .quiet import POLL_S, Changes, is_quiet, wait_until
+from .quiet import POLL_S, Changes, all_settled, is_quiet, wait_until
 from .result import EndReason, TeamResult, outcome_of, owes_answer
 from .roster import ENDED, LEAD, Roster
 from .shutdown import ShutdownAnswer, ask_to_stop, stop_all
@@ -100,6 +100,7 @@ class Team:
         self.end_reason: EndReason | None = None
         self._watches = False  # the board, for members that claim
         self._remote = False  # whether other processes run members, too
+        self._is_metered = self.limits.tokens is not None or self.limits.cost is not None
         self._changes = Changes()
         self.post = Post(
             self.mailbox, self.clock, self.limits, lead=lambda: self.lead, changed=self._changes.changed
@@ -288,6 +289,8 @@ class Team:
         await self.wait_for(self._is_quiet)
 
     async def _is_quiet(self) -> bool:
+        if not all_settled(self.members):  # they tell when they are; looking at all boxes costs more
+            return False
         boxes = await self.mailbox.boxes()
         self._remote = any(box.state != "closed" and box.name not in self.members for box in boxes)
         if not is_quiet(boxes, self.members):
@@ -408,5 +411,5 @@ class Team:
         self._group.start_soon(run_member, member)
 
     def _see(self, event: Event) -> None:
-        if isinstance(event, ModelResponse) and used_up(self.limits, self.usages()):
+        if isinstance(event, ModelResponse) and self._is_metered and used_up(self.limits, self.usages()):
             self.finish("budget")

@@ -67,3 +67,17 @@ def test_tools_are_measured_beside_programs_and_bare_operations() -> None:
     assert all(row["ours"] > 0 and row["bare"] > 0 for row in rows.values())
     assert all("alone" in row for name, row in rows.items() if name.startswith("grep"))
     assert result["files"] > 20
+
+
+def test_letters_are_measured_alone_and_with_agents_that_read_them() -> None:
+    result = json.loads(run("team.py", "--quick", "--json"))
+    assert len(result["rows"]) == 4
+    for row in result["rows"].values():
+        assert row["ours"] > 0 and row["bare"] > 0 and row["p99"] >= row["p50"] > 0
+    assert {"letters a second", "spawn of a member, ms"} < set(result["figures"])
+
+
+def test_agents_that_are_called_are_measured_beside_the_same_by_themselves() -> None:
+    rows = json.loads(run("subagents.py", "--quick", "--json"))["rows"]
+    assert len(rows) == 11
+    assert all({"ours", "bare"} == row.keys() and row["bare"] > 0 for row in rows.values())
