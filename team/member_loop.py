@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 
 from unspool.kernel.errors import AgentError, CodecError, LogError, describe
+from unspool.kernel.state import AgentState
 from unspool.kernel.stream import RunResult
 
 from .errors import BoxClosed, UnknownMember
@@ -80,14 +81,16 @@ async def _take_in(member: Member, found: Sequence[Delivery]) -> None:
 def _deliver(member: Member, letter: Letter) -> None:
     message = letter_message(letter, member.team.format_letter)
     agent = member.agent
-    unanswered = agent.state.tail in (
-        "user",
-        "tool",
-    )  # a run failed: ask again with the letter, not before it
-    if unanswered if not agent.running else member.team.deliver == "steer":
+    if member.team.deliver == "steer" if agent.running else _has_failed(agent.state):
         agent.steer(message)
     else:
         agent.follow_up(message)
+
+
+def _has_failed(state: AgentState) -> bool:
+    """Whether a run has ended without an answer: it is asked for again with the letter, not before it. One that was
+    cut off goes on first: a letter that steers it would skip its open calls."""
+    return not state.active and state.turn is None and state.tail in ("user", "tool")
 
 
 def _asked_to_stop(member: Member, letter: Letter) -> bool:

@@ -17,21 +17,44 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import DecodeError
 from msgspec.json import decode, encode
 
 from .killmatrix_logs import Tell
 from .killmatrix_points import KINDS, Place
-from .killmatrix_processes import Case, Child, Course, course_of, try_case, warm_up
+from .killmatrix_processes import Case, Child, course_of, try_case, warm_up
 from .killmatrix_stores import STORES
 
+CourseT = TypeVar("CourseT", bound="HasTrail")
+
 _TWICE = "twice"
+_PLAIN = str.maketrans(":/", "--")  # for the names of folders
 _LABELS = {**KINDS, _TWICE: "killed again while going on"}
 _EVERY = 10  # of how many cases one is killed twice, by default
+
+
+class HasTrail(Protocol):
+    """A course: what is killed when nobody kills it."""
+
+    @property
+    def trail(self) -> list[Place]:
+        """The places it comes to, in order."""
+        ...
+
+
+class Matrix(NamedTuple, Generic[CourseT]):
+    """What is killed: ``warm_up`` has all imported, in a folder; ``course_of`` runs it undisturbed, on a log, in a
+    folder; ``try_case`` says what is wrong with a case, in a folder."""
+
+    about: str
+    warm_up: Callable[[str], None]
+    course_of: Callable[[str, str], CourseT]
+    try_case: Callable[[Case, str, CourseT], list[str]]
 
 
 def kind_of(case: Case) -> str:
@@ -40,25 +63,26 @@ def kind_of(case: Case) -> str:
     return _TWICE if again else first.kind
 
 
-def all_cases(log: str, course: Course) -> list[Case]:
+def all_cases(log: str, course: HasTrail) -> list[Case]:
     """Every place of the course, kind by kind, and for a part of them a second one on the way on."""
     places = sorted(course.trail, key=lambda place: [*KINDS].index(place.kind))
     once = [Case(log, (place,)) for place in places]
     return once + _killed_twice(log, course)
 
 
-def _killed_twice(log: str, course: Course) -> list[Case]:
+def _killed_twice(log: str, course: HasTrail) -> list[Case]:
     """Cases whose second place comes surely: while there is left of the session what has so many of them."""
-    total = Counter(place.kind for place in course.trail)
-    kinds = [kind for kind in KINDS if total[kind] and kind != "aside"]
+    total = Counter((place.kind, place.session) for place in course.trail)
+    kinds = sorted(total, key=lambda found: (found[1], [*KINDS].index(found[0])))
+    kinds = [found for found in kinds if found[0] != "aside"]
     cases: list[Case] = []
-    seen: Counter[str] = Counter()
+    seen: Counter[tuple[str, str]] = Counter()
     for number, place in enumerate(course.trail):
-        seen[place.kind] += 1
-        kind = kinds[len(cases) % len(kinds)]
-        left = (total[kind] - seen[kind]) * 3 // 4
+        seen[place.kind, place.session] += 1
+        kind, session = again = kinds[number // _EVERY % len(kinds)]
+        left = (total[again] - seen[again]) * 3 // 4
         if number % _EVERY == 0 and left > 0:
-            cases.append(Case(log, (place, Place(kind, 1 + number * 7 % left))))
+            cases.append(Case(log, (place, Place(kind, 1 + number * 7 % left, session))))
     return cases
 
 
@@ -74,15 +98,21 @@ def sampled(cases: Sequence[Case], size: int) -> list[Case]:
     return chosen
 
 
-def try_all(cases: Sequence[Case], courses: Mapping[str, Course], folder: str, jobs: int) -> list[list[str]]:
+def try_all(
+    matrix: Matrix[CourseT],
+    cases: Sequence[Case],
+    courses: Mapping[str, CourseT],
+    folder: str,
+    jobs: int,
+) -> list[list[str]]:
     """What is wrong with each case; ``jobs`` processes share the work. The folders of those that pass go."""
 
     def work(mine: range, tell: Tell) -> None:
         for number in mine:
             case = cases[number]
-            place = os.path.join(folder, str(case).replace(":", "-"))
+            place = os.path.join(folder, str(case).translate(_PLAIN))
             shutil.rmtree(place, ignore_errors=True)  # of another time, kept
-            problems = try_case(case, place, courses[case.log])
+            problems = matrix.try_case(case, place, courses[case.log])
             if not problems:
                 shutil.rmtree(place)
             tell(encode([number, problems]).decode())
@@ -114,20 +144,26 @@ def table(cases: Sequence[Case], found: Sequence[Sequence[str]]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the matrix, print what came of it; 0 where everything has passed."""
-    options = _parser().parse_args(arguments)
+    """Run the matrix of one session, print what came of it; 0 where everything has passed."""
+    about = "Kill a session everywhere, and go on with it."
+    return run_matrix(Matrix(about, warm_up, course_of, try_case), arguments)
+
+
+def run_matrix(matrix: Matrix[CourseT], arguments: Sequence[str] | None = None) -> int:
+    """Run a matrix, print what came of it; 0 where everything has passed."""
+    options = _parser(matrix.about).parse_args(arguments)
     only: list[Case] = options.only
     logs = sorted({case.log for case in only}) or ([*STORES] if options.log == "both" else [options.log])
     shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
     folder = options.keep or tempfile.mkdtemp(prefix="killmatrix-", dir=shared_memory)
     try:
-        warm_up(os.path.join(folder, "warm"))
+        matrix.warm_up(os.path.join(folder, "warm"))
         gc.freeze()
-        courses = {log: course_of(log, os.path.join(folder, log)) for log in logs}
+        courses = {log: matrix.course_of(log, os.path.join(folder, log)) for log in logs}
         cases = only or [case for log in logs for case in all_cases(log, courses[log])]
         if options.sample:
             cases = sampled(cases, options.sample)
-        found = try_all(cases, courses, folder, options.jobs)
+        found = try_all(matrix, cases, courses, folder, options.jobs)
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -140,10 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(passed < len(cases))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "killmatrix", description="Kill a session everywhere, and go on with it."
-    )
+def _parser(about: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("killmatrix", description=about)
     parser.add_argument("--log", choices=[*STORES, "both"], default="both", help="the kind of log")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="about N cases, evenly spread")
     parser.add_argument(

@@ -7,6 +7,7 @@ Read with: ``killmatrix_plan.py``, ``killmatrix_points.py``.
 """
 
 import os
+from typing import Protocol
 
 import anyio
 import anyio.lowlevel
@@ -43,20 +44,35 @@ class Effects:
             return [(tool, key) for tool, key in map(str.split, file)]
 
 
+class ToolHost(Protocol):
+    """Who has the tools."""
+
+    effects: Effects
+
+    def points_of(self, session: str) -> Points:
+        """Where calls of a session may die."""
+        ...
+
+    def say(self) -> None:
+        """A call has had its effect."""
+        ...
+
+
 class EffectTool:
     """A tool with an effect outside, around which the process may be killed."""
 
-    def __init__(self, spec: ToolSpec, host: "Host") -> None:
+    def __init__(self, spec: ToolSpec, host: "ToolHost") -> None:
         self.spec = spec
         self._host = host
 
     async def execute(self, args: JSON, ctx: ToolContext, /) -> object:
         """See ``Tool.execute``."""
         host, name = self._host, self.spec.name
+        points = host.points_of(ctx.session)
         await anyio.lowlevel.checkpoint()  # so that calls that run together take turns
-        host.points.reach("tool")
+        points.reach("tool")
         host.effects.add(name, ctx.idempotency_key)
-        host.points.reach("effect")
+        points.reach("effect")
         await anyio.lowlevel.checkpoint()
         host.say()
         match name:
@@ -83,6 +99,10 @@ class Host:
             retry=Retry(attempts=1, base_s=0.0),
             log=log,
         )
+
+    def points_of(self, session: str) -> Points:
+        """See ``ToolHost.points_of``."""
+        return self.points
 
     def say(self) -> None:
         """Send what is due and was not sent."""

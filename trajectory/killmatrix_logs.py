@@ -10,20 +10,21 @@ Read with: ``killmatrix_points.py``, ``jsonl.py``, ``sqlite_file.py``.
 import os
 import resource
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Unpack
 
 from unspool.kernel.codec import Codec
-from unspool.kernel.events import Fact
-from unspool.kernel.state import AgentState
+from unspool.kernel.events import Fact, Signal
 
 from .blobs import FolderBlobs
 from .durability import BUFFERED, EACH_FLUSH, Durability
-from .header import MAGIC
+from .header import MAGIC, About
 from .jsonl import JsonlLog
 from .killmatrix_points import Points, die
 from .sqlite import SqliteLog
-from .sqlite_file import Database
+from .sqlite_file import SHIFT, Database
+from .sqlite_sessions import SqliteSessions
+from .stored_log import StoredLog
 
 SESSION = "killed"
 Tell = Callable[[str], None]
@@ -35,46 +36,18 @@ def durability_for(points: Points) -> Durability:
     return BUFFERED if points.end and points.end.kind not in ("flush", "sync", "flushed") else EACH_FLUSH
 
 
-class DoomedLog:
-    """A log between the agent and the real one; tells what was acknowledged before it returns."""
+class _Doomed(StoredLog):
+    """A log that comes to a place before and after each append; tells what was stored before it returns."""
 
-    def __init__(self, log: JsonlLog | SqliteLog, points: Points, tell: Tell) -> None:
-        self._log = log
-        self._points = points
-        self._tell = tell
+    _points: Points
+    _tell: Tell
 
-    @property
-    def session(self) -> str:
-        return self._log.session
-
-    def state(self, codec: Codec | None = None, /) -> AgentState:
-        """See ``SessionLog.state``."""
-        return self._log.state(codec)
-
-    def append(self, fact: Fact, /) -> None:
-        """See ``EventLog.append``."""
+    def append(self, fact: Fact | Signal, /) -> None:
+        """See ``StoredLog.append``."""
         self._points.reach("before")
-        self._log.append(fact)
-        self._tell(str(self._log.head))
+        super().append(fact)
+        self._tell(str(self.head))
         self._points.reach("acked")
-
-    async def flush(self) -> None:
-        """See ``EventLog.flush``."""
-        self._points.reach("flush")
-        await self._log.flush()
-        self._points.reach("flushed")
-
-    def read(self, start: int = 0, stop: int | None = None) -> AsyncGenerator[Fact, None]:
-        """See ``EventLog.read``."""
-        return self._log.read(start, stop)
-
-    def tail(self, start: int = 0) -> AsyncGenerator[Fact, None]:
-        """See ``EventLog.tail``."""
-        return self._log.tail(start)
-
-    async def aclose(self) -> None:
-        """See ``EventLog.aclose``."""
-        await self._log.aclose()
 
 
 class _DoomedBlobs(FolderBlobs):
@@ -95,10 +68,12 @@ class _DoomedBlobs(FolderBlobs):
         super()._write(path, data)
 
 
-class DoomedJsonl(JsonlLog):
-    def __init__(self, path: str, points: Points) -> None:
-        self._points = points
-        super().__init__(path, durability=durability_for(points), session=SESSION)
+class DoomedJsonl(_Doomed, JsonlLog):
+    def __init__(
+        self, path: str, points: Points, tell: Tell, session: str = SESSION, **about: Unpack[About]
+    ) -> None:
+        self._points, self._tell = points, tell
+        super().__init__(path, durability=durability_for(points), session=session, **about)
         self._blobs = _DoomedBlobs(self._blobs.folder, points)
 
     def _write(self, line: bytes) -> None:
@@ -109,6 +84,12 @@ class DoomedJsonl(JsonlLog):
         super()._write(line)
         self._points.reach("aside" if header else "written")
 
+    async def flush(self) -> None:
+        """See ``JsonlLog.flush``."""
+        self._points.reach("flush")
+        await super().flush()
+        self._points.reach("flushed")
+
     def _sync(self) -> None:
         self._points.reach("sync")
         super()._sync()
@@ -118,9 +99,26 @@ _FRAME = 24 + 4096  # bytes of a page in the WAL file
 _STATEMENTS = 4  # told of in an append: itself, its trigger, the record, the head
 
 
+class DoomedSqlite(_Doomed, SqliteLog):
+    def __init__(self, database: "DoomedDatabase", points: Points, tell: Tell, session: str) -> None:
+        self._points, self._tell = points, tell
+        super().__init__(database, session, Codec(), durability_for(points), ())
+
+    async def flush(self) -> None:
+        """See ``SqliteLog.flush``."""
+        self._points.reach("flush")
+        await super().flush()
+        self._points.reach("flushed")
+
+
+PointsOf = Callable[[str], Points]
+"""The points of what a session comes to."""
+
+
 class DoomedDatabase(Database):
-    def __init__(self, path: str, points: Points) -> None:
+    def __init__(self, path: str, points: Points, points_of: PointsOf) -> None:
         self._points = points
+        self._points_of = points_of
         self._told = 0
         super().__init__(path)
 
@@ -129,13 +127,18 @@ class DoomedDatabase(Database):
             if not statement.startswith(("SELECT", "PRAGMA")):
                 self._points.reach("aside")
             return super().execute(statement, values)
-        if self._points.is_end("open"):
+        values = tuple(values)
+        points = self._points_of(self._session_of(values[0]))
+        if points.is_end("open"):
             self._connection.set_trace_callback(self._die_before_head)
-        if self._points.is_end("torn"):
-            self._limit_file(half_frames=1 if self._points.end and self._points.end.number % 2 else 3)
+        if points.is_end("torn"):
+            self._limit_file(half_frames=1 if points.end and points.end.number % 2 else 3)
         cursor = super().execute(statement, values)
-        self._points.reach("written")
+        points.reach("written")
         return cursor
+
+    def _session_of(self, key: int) -> str:
+        return str(self.rows("SELECT name FROM sessions WHERE id = ?", (key >> SHIFT,))[0][0])
 
     def _die_before_head(self, statement: str) -> None:
         self._told += 1
@@ -152,3 +155,20 @@ class DoomedDatabase(Database):
     def sync(self) -> None:
         self._points.reach("sync")
         super().sync()
+
+
+class DoomedSessions(SqliteSessions):
+    """Sessions of a SQLite file, in it and in each of them places to die at."""
+
+    def __init__(
+        self, path: str, points: Points, points_of: PointsOf, tell_of: Callable[[str], Tell]
+    ) -> None:
+        database = DoomedDatabase(path, points, points_of)  # the first to come: it makes the tables
+        super().__init__(path, durability=durability_for(points))
+        self._database.close()
+        self._doomed = self._database = database
+        self._points_of, self._tell_of = points_of, tell_of
+
+    def open(self, session: str) -> DoomedSqlite:
+        """See ``Sessions.open``."""
+        return DoomedSqlite(self._doomed, self._points_of(session), self._tell_of(session), session)

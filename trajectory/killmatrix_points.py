@@ -6,6 +6,7 @@ session does the same each time, so that a place is met again by its name.
 Read with: ``killmatrix.py``, ``killmatrix_logs.py`` (who comes to most of them).
 """
 
+import copy
 import os
 import signal
 from collections import Counter
@@ -27,13 +28,14 @@ KINDS: Final = {
 
 
 class Place(NamedTuple):
-    """Where a process is killed; as text ``<kind>:<number>``."""
+    """Where a process is killed; as text ``<kind>:<number>``, after ``<session>/`` where there are several."""
 
     kind: str
     number: int
+    session: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.number}"
+        return f"{self.session}{'/' if self.session else ''}{self.kind}:{self.number}"
 
     @staticmethod
     def of(text: str) -> "Place":
@@ -42,10 +44,11 @@ class Place(NamedTuple):
         Raises:
             ValueError: that is no place.
         """
-        kind, _, number = text.partition(":")
+        session, _, place = text.rpartition("/")
+        kind, _, number = place.partition(":")
         if kind not in KINDS or not number.isdecimal():
             raise ValueError(f"a place is <kind>:<number>, this is none: {text!r}")
-        return Place(kind, int(number))
+        return Place(kind, int(number), session)
 
 
 class Points:
@@ -57,12 +60,20 @@ class Points:
     def __init__(self, end: Place | None = None) -> None:
         self.end = end
         self.trail: list[Place] = []
-        self._counts: Counter[str] = Counter()
+        self._session = ""
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def within(self, session: str) -> "Points":
+        """The same, for what one session of several comes to: its places have numbers of their own."""
+        points = copy.copy(self)
+        points._session = session
+        return points
 
     def is_end(self, kind: str) -> bool:
         """Count one more place; whether the process is to die here, in the caller's own way."""
-        self._counts[kind] += 1
-        place = Place(kind, self._counts[kind])
+        session = self._session
+        self._counts[session, kind] += 1
+        place = Place(kind, self._counts[session, kind], session)
         self.trail.append(place)
         return place == self.end
 

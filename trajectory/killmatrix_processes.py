@@ -38,8 +38,8 @@ from .killmatrix_stores import STORES, Store
 from .memory import MemoryLog
 
 _LIMIT_S: Final = 60  # a child that takes longer hangs
-_NOWHERE: Final = Place("before", 0)
-_DEADLY: Final = (-signal.SIGKILL, -signal.SIGXFSZ)
+NOWHERE: Final = Place("before", 0)
+DEADLY: Final = (-signal.SIGKILL, -signal.SIGXFSZ)
 
 
 class Case(NamedTuple):
@@ -161,7 +161,7 @@ def try_case(case: Case, folder: str, course: Course) -> list[str]:
     stored = 0
     for place in case.kills:
         status, lines = _play_in_child(store, folder, Points(place))
-        if status not in _DEADLY:
+        if status not in DEADLY:
             return [f"the process was not killed at {place}: it ended with {status}", *lines]
         told = [head for line in lines if (head := Head.of(line)) is not None]
         stored = (told[-1].seq if told else stored) + (place.kind == "written")
@@ -184,10 +184,10 @@ def _finish(
     begun = case.kills[-1].kind != "aside"  # without a header there is no log yet, and nothing wrong with it
     for problem in _check_before(store, stored, torn and begun):
         tell(f"after the crash: {problem}")
-    log, warned = store.open(Points(_NOWHERE), lambda line: heads.append(Head.of(line) or Head(0, "")))
+    log, warned = store.open(Points(NOWHERE), lambda line: heads.append(Head.of(line) or Head(0, "")))
     if len(warned) != torn:
         tell(f"after the crash: {'no warning' if torn else 'a warning'} of a torn tail: {warned}")
-    host = Host(log, Points(_NOWHERE), folder)
+    host = Host(log, Points(NOWHERE), folder)
 
     async def drive() -> None:
         await host.drive()

@@ -13,10 +13,11 @@ from unspool.kernel.errors import LogError
 from unspool.kernel.events import Fact
 
 from .jsonl_reading import LogReader
-from .killmatrix_logs import SESSION, DoomedDatabase, DoomedJsonl, DoomedLog, Tell, durability_for
+from .killmatrix_logs import SESSION, DoomedJsonl, DoomedSessions, Tell
 from .killmatrix_points import Points
 from .loading import decode_line
 from .record import hash_of_record
+from .sessions import SessionHandle, Sessions
 from .sqlite import Rows
 from .sqlite_file import Database
 from .sqlite_sessions import SqliteSessions
@@ -33,7 +34,7 @@ class Stored(NamedTuple):
 class Store(Protocol):
     """Where the log of the session is, whatever its kind."""
 
-    def open(self, points: Points, tell: Tell) -> tuple[DoomedLog, list[str]]:
+    def open(self, points: Points, tell: Tell) -> tuple[SessionHandle, list[str]]:
         """The log, gone on with or begun, and what there was to warn of."""
         ...
 
@@ -46,17 +47,27 @@ class Store(Protocol):
         ...
 
 
+def open_or_create(sessions: Sessions, session: str) -> SessionHandle:
+    """The log of a session, begun where there is none."""
+    try:
+        return sessions.open(session)
+    except LogError as error:
+        if error.details.get("kind") != "no_session":
+            raise
+        return sessions.create(session)
+
+
 class JsonlStore:
     """The session as a file of JSON lines."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, "log.jsonl")
 
-    def open(self, points: Points, tell: Tell) -> tuple[DoomedLog, list[str]]:
+    def open(self, points: Points, tell: Tell) -> tuple[SessionHandle, list[str]]:
         """See ``Store.open``."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            log = DoomedLog(DoomedJsonl(self._path, points), points, tell)
+            log = DoomedJsonl(self._path, points, tell)
         return log, [str(warning.message) for warning in caught]
 
     def report(self) -> Report | None:
@@ -65,16 +76,19 @@ class JsonlStore:
 
     def stored(self) -> list[Stored]:
         """See ``Store.stored``."""
-        if not os.path.exists(self._path):
-            return []
-        reader, codec = LogReader(self._path), Codec()
-        try:
-            return [
-                Stored(decode_line(at.line, at.blobs.get, codec, at.seq, at.path), _hash_of(at.line))
-                for at in reader.available()
-            ]
-        finally:
-            reader.close()
+        return stored_in_file(self._path) if os.path.exists(self._path) else []
+
+
+def stored_in_file(path: str) -> list[Stored]:
+    """The facts in a file of JSON lines."""
+    reader, codec = LogReader(path), Codec()
+    try:
+        return [
+            Stored(decode_line(at.line, at.blobs.get, codec, at.seq, at.path), _hash_of(at.line))
+            for at in reader.available()
+        ]
+    finally:
+        reader.close()
 
 
 def _hash_of(line: bytes) -> str:
@@ -87,19 +101,10 @@ class SqliteStore:
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, "sessions.db")
 
-    def open(self, points: Points, tell: Tell) -> tuple[DoomedLog, list[str]]:
+    def open(self, points: Points, tell: Tell) -> tuple[SessionHandle, list[str]]:
         """See ``Store.open``."""
-        database = DoomedDatabase(self._path, points)  # the first to come: it makes the tables
-        sessions = SqliteSessions(self._path, durability=durability_for(points))
-        sessions._database.close()
-        sessions._database = database
-        try:
-            log = sessions.open(SESSION)
-        except LogError as error:
-            if error.details.get("kind") != "no_session":
-                raise
-            log = sessions.create(SESSION)
-        return DoomedLog(log, points, tell), []
+        sessions = DoomedSessions(self._path, points, lambda _: points, lambda _: tell)
+        return open_or_create(sessions, SESSION), []
 
     def report(self) -> Report | None:
         """See ``Store.report``."""
@@ -110,18 +115,22 @@ class SqliteStore:
 
     def stored(self) -> list[Stored]:
         """See ``Store.stored``."""
-        if not os.path.exists(self._path):
-            return []
-        database, codec = Database(self._path), Codec()
-        try:
-            if not database.rows("SELECT 1 FROM sessions"):
-                return []
-            return [
-                Stored(decode_line(line, database.get_blob, codec, seq, self._path), _hash_of(line))
-                for seq, line in Rows(database, SESSION).available()
+        return stored_in_database(self._path).get(SESSION, []) if os.path.exists(self._path) else []
+
+
+def stored_in_database(path: str) -> dict[str, list[Stored]]:
+    """The facts in a SQLite file, by session."""
+    database, codec = Database(path), Codec()
+    try:
+        return {
+            session: [
+                Stored(decode_line(line, database.get_blob, codec, seq, path), _hash_of(line))
+                for seq, line in Rows(database, session).available()
             ]
-        finally:
-            database.close()
+            for (session,) in database.rows("SELECT name FROM sessions")
+        }
+    finally:
+        database.close()
 
 
 STORES: dict[str, Callable[[str], Store]] = {"jsonl": JsonlStore, "sqlite": SqliteStore}

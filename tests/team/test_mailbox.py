@@ -270,7 +270,7 @@ async def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path) -> No
     connection.close()
     before = text.read_bytes(), other.read_bytes()
     for path in (text, other, tmp_path):
-        with pytest.raises(TeamError, match="team.s file"):
+        with pytest.raises(TeamError, match=r"team's file"):
             SqliteMailbox(path)
     assert (text.read_bytes(), other.read_bytes()) == before
 
