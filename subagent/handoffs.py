@@ -223,7 +223,7 @@ class HandoffAgent(Agent[OutT]):
             view=self._views.get(acting),
             manager=self._manager_of(agent, model),
         )
-        manager = settings["context"]
+        manager = settings.get("context")
         if manager is not None and manager is not self._config.context:
             manager.sync(self.state.messages)  # it has not seen what came since
         self._output = self._outputs[acting]

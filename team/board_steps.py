@@ -202,7 +202,7 @@ class BoardSteps:
         if claimed is None or not claimed.fresh:
             return
         task = self.shelf.get(claimed.task.id)
-        if task == claimed.task:
+        if task is not None and task == claimed.task:
             self._put(task, status="open", assignee="", until=0.0, attempts=task.attempts - 1)
 
     def renew(self, id: str, by: str, lease_s: float | None, attempt: int | None) -> BoardTask:

@@ -17,6 +17,7 @@ _TRAITS: Final[dict[str, Any]] = {
     "open_world": False,
     "concurrency_safe": False,  # ids in the order of the calls
 }
+_CLAIMING: Final[dict[str, Any]] = {**_TRAITS, "idempotent": False}
 _SHOWN: Final = 2000  # characters of a task's text or result in a list
 
 
@@ -62,7 +63,7 @@ class _BoardTools:
         (task,) = await self._board.add(self._name, draft)
         return _told(f"Added {task.id}.", task)
 
-    @tool(**{**_TRAITS, "idempotent": False}, activity="claiming a task")
+    @tool(**_CLAIMING, activity="claiming a task")
     async def claim_task(self, id: str = "", tags: tuple[str, ...] = ()) -> ToolResult:
         """Take a task of the board: it is yours until you finish it.
 

@@ -86,7 +86,7 @@ class PlaceKit(Kit, Generic[T]):
             self.found_once(f"{when}: the call ends", ran.failure, "wake whoever waits, also all of several")
         return ran
 
-    async def _carry_out(self, check: Check[Self]) -> None:
+    async def _carry_out(self, check: Check[Self]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
         try:
             await super()._carry_out(check)
         finally:

@@ -95,7 +95,9 @@ class Team:
         self.definitions = checked(definitions)
         self.model, self.tools, self.hooks = model, tuple(tools), hooks
         self.sessions = sessions
-        self.notices, self.deliver, self.format_letter = notices, deliver, format_letter
+        self.notices: Notices = notices
+        self.deliver: Deliver = deliver
+        self.format_letter = format_letter
         self.max_failures = self.limits.failures
         self.end_reason: EndReason | None = None
         self._watches = False  # the board, for members that claim

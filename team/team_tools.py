@@ -29,6 +29,7 @@ _TRAITS: Final[dict[str, Any]] = {
     "open_world": False,
     "concurrency_safe": False,  # what one turn does to the team happens in the order of its calls
 }
+_STOPPING: Final[dict[str, Any]] = {**_TRAITS, "destructive": True}
 
 
 def team_tools(team: "Team", name: str, *, spawns: bool = False) -> list[Tool]:
@@ -109,7 +110,7 @@ class _TeamTools:
             details={"member": member.name, "session": member.agent.state.session},
         )
 
-    @tool(**{**_TRAITS, "destructive": True}, activity="stopping a member")
+    @tool(**_STOPPING, activity="stopping a member")
     async def stop_member(
         self, ctx: ToolContext, member_name: str, reason: str = "", force: bool = False
     ) -> str:

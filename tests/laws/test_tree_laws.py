@@ -29,6 +29,7 @@ async def play(scenario: TreeScenario) -> Process:
         last = number >= len(scenario.phases)
         phase = LAST if last else scenario.phases[number]
         living = tasks_living()
+        more = False
         with anyio.move_on_after(20) as hang:
             more = await process.phase(phase, last=last)
         assert not hang.cancelled_caught, "the tree hangs"
