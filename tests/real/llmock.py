@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +31,7 @@ CONTEXT_WINDOW = 2000  # tokens, by llmock's estimate
 TOKENS_PER_MINUTE = 20_000  # for each provider and key
 LONG = "word " * 4 * CONTEXT_WINDOW
 RETRY = Retry(attempts=3, base_s=0.06, idle_s=0.6)
-GROWING = replace(RETRY, base_s=0.3)  # two waits are compared: a busy machine must not hide that they grow
+GROWING = Retry(attempts=3, base_s=0.3, idle_s=0.6)  # two waits are compared: a busy machine must not hide that they grow
 
 
 @dataclass(frozen=True)
