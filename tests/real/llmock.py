@@ -31,7 +31,9 @@ CONTEXT_WINDOW = 2000  # tokens, by llmock's estimate
 TOKENS_PER_MINUTE = 20_000  # for each provider and key
 LONG = "word " * 4 * CONTEXT_WINDOW
 RETRY = Retry(attempts=3, base_s=0.06, idle_s=0.6)
-GROWING = Retry(attempts=3, base_s=0.3, idle_s=0.6)  # two waits are compared: a busy machine must not hide that they grow
+GROWING = Retry(
+    attempts=3, base_s=0.3, idle_s=0.6
+)  # two waits are compared: a busy machine must not hide that they grow
 
 
 @dataclass(frozen=True)
