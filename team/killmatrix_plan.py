@@ -5,6 +5,7 @@ Models answer by the letters that they are shown, not by how often they were ask
 Read with: ``killmatrix_host.py`` (who runs them), ``killmatrix_checks.py``.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from typing import Final
 
@@ -31,7 +32,7 @@ REPORTS: Final = tuple(f"report on {task}" for task in TASKS)
 DONE: Final = "all is done"
 
 
-class _Sender:
+class _Sender(ABC):
     """Sends texts in order: those that are due and that it has not sent yet."""
 
     supports_tools = True
@@ -52,11 +53,13 @@ class _Sender:
             yield ToolCallEnd(index)
         yield StreamEnd(stop_reason="tool_use" if calls else "stop", usage=Usage(input_tokens=len(users)))
 
+    @abstractmethod
     def _due(self, users: str) -> list[str]:
-        raise NotImplementedError
+        """What it sends by now, given all that it was told."""
 
+    @abstractmethod
     def _answer(self, users: str) -> str:
-        raise NotImplementedError
+        """What it says when all of that is sent."""
 
 
 class _Lead(_Sender):

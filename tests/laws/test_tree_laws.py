@@ -177,7 +177,7 @@ WAITS = Plan((Reply(wait=4),))
 TOGETHER = Plan((Reply((Deed("tasks", (WAITS, WAITS, WAITS)), Deed("single", (WAITS,)))),))
 
 
-@pytest.mark.xfail(reason="replay ends c1 before c2, whatever the order in the log")
+@pytest.mark.xfail(strict=True, reason="replay ends c1 before c2, whatever the order in the log")
 def test_calls_that_are_stopped_together_replay_in_their_order() -> None:
     """The budget of the root is used up while two calls of a child wait: c2 ends before c1.
 
